@@ -31,6 +31,7 @@ use crate::live::{self, Phase};
 use crate::pinning::pin;
 use crate::random::{Choice, Random, mixed};
 use crate::scenario::{Operation, Row, Scenario};
+use crate::streams::appends::{Appends, Pending};
 
 use users::{End, Left};
 
@@ -75,6 +76,7 @@ pub struct Engine {
 struct Thread {
     starts: Sender<(Instant, Left)>,
     measured: Receiver<Measured>,
+    appends: Receiver<Appends>,
 }
 
 impl Engine {
@@ -90,6 +92,7 @@ impl Engine {
             let (starts, started) = mpsc::channel();
             let (measured, results) = mpsc::channel();
             let (warmed, warm) = mpsc::channel();
+            let (told, appends) = mpsc::channel();
             let (plan, left, processors) = (Arc::clone(&plan), left.clone(), processors.map(<[usize]>::to_vec));
             let body = move || {
                 if let Some(Err(reason)) = processors.map(|processors| pin(&processors)) {
@@ -103,10 +106,11 @@ impl Engine {
                     while let Ok((start, left)) = started.recv() {
                         let _ = measured.send(worker.measure(start, left).await);
                     }
+                    let _ = told.send(worker.appends.take());
                 });
             };
             std::thread::Builder::new().name(format!("load-{number}")).spawn(body).expect("a thread can be started");
-            (Thread { starts, measured: results }, warm)
+            (Thread { starts, measured: results, appends }, warm)
         };
         let (threads, warm): (Vec<_>, Vec<_>) = (0..scenario.load.threads).map(start).unzip();
         let warmed: Vec<_> = warm.into_iter().map(|warmed| warmed.recv().expect("no thread panics")).collect();
@@ -126,6 +130,15 @@ impl Engine {
         }
         let measured = self.threads.iter().map(|thread| thread.measured.recv().expect("no thread panics"));
         measured.reduce(Measured::with).expect("there is at least one thread")
+    }
+
+    /// Ends all threads; what their requests that append came to, those of the warm-up too.
+    pub fn end(self) -> Vec<Appends> {
+        let end = |Thread { starts, appends, .. }: Thread| {
+            drop(starts);
+            appends.recv().expect("no thread panics")
+        };
+        self.threads.into_iter().map(end).collect()
     }
 }
 
@@ -191,8 +204,16 @@ impl Plan {
 struct Worker {
     plan: Arc<Plan>,
     number: usize,
-    slots: Vec<Rc<Connection>>,
+    slots: Vec<Rc<Slot>>,
     rows: RefCell<Rows>,
+    appends: Rc<RefCell<Appends>>,
+}
+
+/// What carries one request at a time: that of a user, in a closed loop.
+struct Slot {
+    /// Among those of all threads.
+    number: u32,
+    connection: Connection,
 }
 
 /// Which rows this thread may still make and take away.
@@ -206,11 +227,15 @@ impl Worker {
     fn new(plan: Arc<Plan>, number: usize) -> Rc<Self> {
         let (load, data) = (&plan.scenario.load, &plan.scenario.data);
         let connections = (number..load.connections).step_by(load.threads);
-        let slots = connections.flat_map(|_| Connection::slots(&plan.target, load.streams)).map(Rc::new).collect();
+        let slots = connections.flat_map(|connection| {
+            let slots = Connection::slots(&plan.target, load.streams).into_iter().zip(connection * load.streams..);
+            slots.map(|(connection, number)| Rc::new(Slot { number: number as u32, connection }))
+        });
+        let slots = slots.collect();
         let spare = (data.rows..data.rows + data.spare).skip(number).step_by(load.threads).collect();
         let random = Random::new(mixed(load.seed) ^ number as u64);
         let rows = Rows { random, next_new: data.rows + data.spare + number as u64, spare };
-        Rc::new(Self { number, slots, rows: RefCell::new(rows), plan })
+        Rc::new(Self { number, slots, rows: RefCell::new(rows), appends: Rc::default(), plan })
     }
 
     /// This thread's share of a number.
@@ -231,7 +256,7 @@ impl Worker {
 
     async fn warm_up(self: &Rc<Self>, left: Left) -> Result<Vec<Account>, String> {
         for slot in &self.slots {
-            let open = tokio::time::timeout(TO_CONNECT, slot.open()).await;
+            let open = tokio::time::timeout(TO_CONNECT, slot.connection.open()).await;
             let open = open.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()));
             open.map_err(|error| format!("no connection to {}: {error}", self.plan.target.address))?;
         }
@@ -350,21 +375,43 @@ impl Worker {
     }
 
     /// Sends one request and follows it to its end; returns its start and its end. An arrival without a row is dropped.
-    async fn carry_out(&self, slot: &Connection, arrival: Arrival, free: Instant) -> Option<(Instant, Instant)> {
-        let operation = &self.plan.scenario.operations[arrival.operation];
-        let row = self.row(arrival.operation)?;
-        let request = self.plan.request(arrival.operation, row);
+    async fn carry_out(&self, slot: &Slot, arrival: Arrival, free: Instant) -> Option<(Instant, Instant)> {
+        let number = arrival.operation;
+        let operation = &self.plan.scenario.operations[number];
+        let row = self.row(number)?;
+        let request = self.plan.request(number, row);
         let limit = Duration::from_secs_f64(self.plan.scenario.load.timeout_seconds);
         let flight = arrival.send(free);
         let started = flight.started;
-        let answer = tokio::time::timeout(limit, slot.exchange(request)).await.unwrap_or(Err(Failure::Timeout));
+        let pending = operation
+            .acknowledges
+            .as_ref()
+            .map(|acknowledges| (acknowledges, Pending::new(&self.appends, slot.number, number, row)));
+        let answer =
+            tokio::time::timeout(limit, slot.connection.exchange(request)).await.unwrap_or(Err(Failure::Timeout));
         let mut ended = Instant::now();
         let body = answer.as_ref().map_or_else(|_| Bytes::new(), |answer| answer.body.clone());
         let mut bytes = body.len();
-        let mut outcome = answer.and_then(|answer| operation.expect.check(row, answer.status.as_u16(), &answer.body));
+        let checked = answer.and_then(|answer| operation.expect.check(row, answer.status.as_u16(), &answer.body));
+        let mut outcome = match (pending, checked) {
+            (Some((acknowledges, pending)), Ok(read)) => {
+                if pending.acknowledge(acknowledges, &read) {
+                    Ok(())
+                } else {
+                    Err(Failure::Body)
+                }
+            }
+            (Some((_, pending)), Err(failure)) => {
+                if failure.changed_nothing() {
+                    pending.refuse();
+                }
+                Err(failure)
+            }
+            (None, checked) => checked.map(drop),
+        };
         if outcome.is_ok() && !operation.follow.is_empty() {
-            let rest =
-                tokio::time::timeout(limit - (ended - started).min(limit), follow::all(slot, &body, &operation.follow));
+            let left = limit - (ended - started).min(limit);
+            let rest = tokio::time::timeout(left, follow::all(&slot.connection, &body, &operation.follow));
             let (more, followed) = rest.await.unwrap_or((0, Err(Failure::Timeout)));
             (bytes, outcome, ended) = (bytes + more, followed, Instant::now());
         }

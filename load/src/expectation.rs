@@ -43,27 +43,30 @@ impl Expectation {
         self.body.is_some() || self.is_about_json() || self.bytes.is_some()
     }
 
-    fn is_about_json(&self) -> bool {
+    /// Whether it says anything about JSON in the body.
+    pub fn is_about_json(&self) -> bool {
         !self.has.is_empty() || self.rows.is_some() || !self.each.is_empty()
     }
 
-    /// Whether an answer to a request about a row is right.
-    pub fn check(&self, row: u64, status: u16, body: &[u8]) -> Result<(), Failure> {
+    /// Whether an answer to a request about a row is right; the JSON of its body, null where nothing is expected of it.
+    pub fn check(&self, row: u64, status: u16, body: &[u8]) -> Result<Value, Failure> {
         if status != self.status {
             return Err(Failure::Status(status));
         }
         let right = self.bytes.is_none_or(|bytes| bytes == body.len())
-            && self.body.as_ref().is_none_or(|expected| expected.of(row).as_bytes() == body)
-            && (!self.is_about_json() || self.reads_right(row, body));
-        if right { Ok(()) } else { Err(Failure::Body) }
+            && self.body.as_ref().is_none_or(|expected| expected.of(row).as_bytes() == body);
+        let read = match self.is_about_json() {
+            true => serde_json::from_slice(body).ok().filter(|read| self.reads_right(row, read)),
+            false => Some(Value::Null),
+        };
+        read.filter(|_| right).ok_or(Failure::Body)
     }
 
-    fn reads_right(&self, row: u64, body: &[u8]) -> bool {
-        let Ok(read) = serde_json::from_slice::<Value>(body) else { return false };
+    fn reads_right(&self, row: u64, read: &Value) -> bool {
         let list = read.pointer(&self.list).and_then(Value::as_array);
         // GraphQL answers 200 with errors in the body.
         read.get("errors").is_none()
-            && holds(&read, &self.has, row)
+            && holds(read, &self.has, row)
             && self.rows.is_none_or(|rows| list.is_some_and(|list| list.len() == rows))
             && (self.each.is_empty()
                 || list.is_some_and(|list| !list.is_empty() && list.iter().all(|value| holds(value, &self.each, row))))
@@ -94,6 +97,18 @@ pub enum Failure {
     Body,
 }
 
+impl Failure {
+    /// Whether the server has done nothing of the request, as its kind says: it was not sent, or refused. Of an answer of 500, or of one
+    /// that says that time is over (503), nobody knows.
+    pub fn changed_nothing(&self) -> bool {
+        match self {
+            Self::Connect => true,
+            Self::Status(status) => matches!(status, 300..500 | 507),
+            Self::Connection | Self::Broken | Self::Timeout | Self::Body => false,
+        }
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -118,27 +133,30 @@ mod tests {
     #[test]
     fn an_answer_is_right_only_if_all_of_it_is() {
         let one = expectation("status = 200\nhas = { \"/id\" = \"p{n}\", \"/price\" = \"{n%10}\" }");
-        assert_eq!(one.check(12, 200, br#"{"id":"p12","price":2}"#), Ok(()));
-        assert_eq!(one.check(12, 200, br#"{"id":"p13","price":2}"#), Err(Failure::Body));
-        assert_eq!(one.check(12, 200, br#"{"id":"p12","price":2"#), Err(Failure::Body));
-        assert_eq!(one.check(12, 503, b""), Err(Failure::Status(503)));
+        assert_eq!(one.check(12, 200, br#"{"id":"p12","price":2}"#).map(drop), Ok(()));
+        assert_eq!(one.check(12, 200, br#"{"id":"p13","price":2}"#).map(drop), Err(Failure::Body));
+        assert_eq!(one.check(12, 200, br#"{"id":"p12","price":2"#).map(drop), Err(Failure::Body));
+        assert_eq!(one.check(12, 503, b"").map(drop), Err(Failure::Status(503)));
         let list = expectation("status = 200\nrows = 2");
-        assert_eq!(list.check(0, 200, b"[1,2]"), Ok(()));
-        assert_eq!(list.check(0, 200, b"[]"), Err(Failure::Body));
+        assert_eq!(list.check(0, 200, b"[1,2]").map(drop), Ok(()));
+        assert_eq!(list.check(0, 200, b"[]").map(drop), Err(Failure::Body));
         let each = expectation("status = 200\nlist = \"/data/of\"\neach = { \"/in/id\" = \"{n/10}\" }");
-        assert_eq!(each.check(12, 200, br#"{"data":{"of":[{"in":{"id":1}},{"in":{"id":"1"}}]}}"#), Ok(()));
-        assert_eq!(each.check(12, 200, br#"{"data":{"of":[{"in":{"id":1}},{"in":null}]}}"#), Err(Failure::Body));
-        assert_eq!(each.check(12, 200, br#"{"data":{"of":[]}}"#), Err(Failure::Body));
+        assert_eq!(each.check(12, 200, br#"{"data":{"of":[{"in":{"id":1}},{"in":{"id":"1"}}]}}"#).map(drop), Ok(()));
+        assert_eq!(
+            each.check(12, 200, br#"{"data":{"of":[{"in":{"id":1}},{"in":null}]}}"#).map(drop),
+            Err(Failure::Body)
+        );
+        assert_eq!(each.check(12, 200, br#"{"data":{"of":[]}}"#).map(drop), Err(Failure::Body));
         let whole = expectation("status = 200\nbody = \"p{n}\"\nbytes = 2");
-        assert_eq!(whole.check(1, 200, b"p1"), Ok(()));
-        assert_eq!(whole.check(1, 200, b"p2"), Err(Failure::Body));
-        assert_eq!(expectation("status = 204\nbytes = 0").check(1, 204, b"x"), Err(Failure::Body));
+        assert_eq!(whole.check(1, 200, b"p1").map(drop), Ok(()));
+        assert_eq!(whole.check(1, 200, b"p2").map(drop), Err(Failure::Body));
+        assert_eq!(expectation("status = 204\nbytes = 0").check(1, 204, b"x").map(drop), Err(Failure::Body));
     }
 
     #[test]
     fn errors_of_graphql_are_no_success() {
         let answer = expectation("status = 200\nhas = { \"/data/a\" = \"1\" }");
-        assert_eq!(answer.check(0, 200, br#"{"data":{"a":1}}"#), Ok(()));
-        assert_eq!(answer.check(0, 200, br#"{"data":{"a":1},"errors":[]}"#), Err(Failure::Body));
+        assert_eq!(answer.check(0, 200, br#"{"data":{"a":1}}"#).map(drop), Ok(()));
+        assert_eq!(answer.check(0, 200, br#"{"data":{"a":1},"errors":[]}"#).map(drop), Err(Failure::Body));
     }
 }

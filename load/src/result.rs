@@ -22,6 +22,7 @@ use crate::growth::{self, Growth};
 use crate::ledger::Account;
 use crate::pinning::Pinned;
 use crate::scenario::{Growing, Objective, Operation, QUANTILES, Scenario};
+use crate::streams::promises::Promises;
 use crate::tls::Negotiated;
 
 /// The version of the format. Those before it are read, too.
@@ -69,6 +70,9 @@ pub struct Run {
     /// What the subscribers of change feeds were told.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub feeds: Vec<Followed>,
+    /// What came of the promises of the stream whose events were acknowledged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promises: Option<Promises>,
     /// The processors of both sides, where they had their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pinned: Option<Pinned>,

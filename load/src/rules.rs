@@ -6,6 +6,7 @@
 mod account;
 mod latency;
 mod promise;
+mod streams;
 
 use std::fmt;
 
@@ -49,6 +50,7 @@ pub fn broken(run: &Run) -> Vec<Broken> {
     account::check(run, &mut findings);
     latency::check(run, &mut findings);
     promise::check(run, &mut findings);
+    streams::check(run, &mut findings);
     findings.0
 }
 

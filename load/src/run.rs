@@ -19,6 +19,8 @@ use crate::rules;
 use crate::scenario::{Effect, Http, Scenario};
 use crate::server::Server;
 use crate::stored;
+use crate::streams::appends::{self, Appends};
+use crate::streams::promises::Promises;
 use crate::tls::Tls;
 
 /// Runs a scenario against a server, which gets the scenario's data first unless it has it. The accounts are for the log of histograms.
@@ -57,6 +59,8 @@ pub struct Filled<'a> {
     folder: Option<PathBuf>,
     rows_written: Option<u64>,
     rows_found: Option<u64>,
+    /// The offsets from which on the partitions of a stream are read back: those of before the scenario's own events.
+    stream_from: Vec<u64>,
 }
 
 impl<'a> Filled<'a> {
@@ -78,10 +82,17 @@ impl<'a> Filled<'a> {
                 true => (None, None),
                 false => (Some(client.seed(&scenario.data)?), Some(client.count(&scenario.data)?)),
             };
-            Ok((client, rows))
+            let mut stream_from = Vec::new();
+            if let Some(stream) = scenario.acknowledged_stream() {
+                stream_from = client.high_watermarks(stream)?;
+                if !has_data {
+                    stream_from.fill(0);
+                }
+            }
+            Ok((client, rows, stream_from))
         };
-        let (client, (rows_written, rows_found)) = fill().map_err(|reason| server.explain(reason))?;
-        Ok(Self { server, client, began, folder: None, rows_written, rows_found })
+        let (client, (rows_written, rows_found), stream_from) = fill().map_err(|reason| server.explain(reason))?;
+        Ok(Self { server, client, began, folder: None, rows_written, rows_found, stream_from })
     }
 
     /// Opens the connections of a scenario and runs its warm-up; what the windows do is measured from here on.
@@ -118,6 +129,17 @@ impl<'a> Filled<'a> {
             windows: 0,
             server_at_first: None,
         })
+    }
+}
+
+impl Filled<'_> {
+    /// What came of the promises of the stream: everything is read back. None where nothing is acknowledged.
+    fn promises(&self, scenario: &Scenario, appends: &[Appends]) -> Result<Option<Promises>, String> {
+        let Some(stream) = scenario.acknowledged_stream() else { return Ok(None) };
+        let read = self.client.read_back(stream, &self.stream_from)?;
+        let are_there = self.client.are_there(&appends::records(scenario, appends))?;
+        let seeded = self.rows_written.map(|_| self.stream_from.len());
+        Ok(Some(appends::judge(scenario, appends, seeded, read, &are_there)))
     }
 }
 
@@ -186,6 +208,7 @@ impl Session<'_> {
         if let (Some(_), None, Some(reason)) = (&self.counters, &counters, self.target.reach.failure()) {
             return Err(server.explain(format!("{} responds no more: {reason}", server.url)));
         }
+        let promises = self.filled.promises(scenario, &self.engine.end()).map_err(|reason| server.explain(reason))?;
         let feeds = self.followers.map_or_else(Vec::new, Followers::stop);
         let throttled_periods = self.throttled_periods.zip(server.throttled_periods());
         let load = &scenario.load;
@@ -221,6 +244,7 @@ impl Session<'_> {
             pinned: server.pinned.clone(),
             held: self.held,
             feeds,
+            promises,
             quota: server.quota.as_ref().map(|quota| limited(quota, throttled_periods)),
             counters: Counters { before: self.counters, after: counters },
             objectives: Vec::new(),

@@ -20,7 +20,7 @@ use crate::random::Distribution;
 use crate::schedule::Schedule;
 use crate::template::Template;
 
-pub use streams::Items;
+pub use streams::{Acknowledges, Items};
 pub use variants::{Mix, Sweep};
 
 /// The quantiles that are looked at.
@@ -268,6 +268,9 @@ pub struct Operation {
     pub class: Option<Class>,
     /// What an answer must be.
     pub expect: Expectation,
+    /// Where its answer says that its events stand, which are read back after the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acknowledges: Option<Acknowledges>,
     /// What the same user asks next, as part of the same operation, before it has its end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub follow: Vec<Follow>,
@@ -432,6 +435,12 @@ impl Scenario {
             None => Ok(scenario),
             Some((key, reason)) => Err(refusal(key, reason)),
         }
+    }
+
+    /// The stream whose events are acknowledged; none where no operation says so.
+    pub fn acknowledged_stream(&self) -> Option<&String> {
+        let acknowledges = self.operations.iter().any(|operation| operation.acknowledges.is_some());
+        self.data.stream.as_ref().filter(|_| acknowledges)
     }
 
     /// What is wrong with what could be read: a key, and the reason.

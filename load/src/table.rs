@@ -92,6 +92,7 @@ fn write_run(run: &Run, out: &mut String) -> std::fmt::Result {
     write_cells(run, out)?;
     write_processes(run, out)?;
     write_server(run, out)?;
+    write_promises(run, out)?;
     for judged in &run.objectives {
         writeln!(out, "{}", objective(judged))?;
     }
@@ -270,6 +271,16 @@ fn write_server(run: &Run, out: &mut String) -> std::fmt::Result {
         _ if calls.is_empty() => writeln!(out, "calls into the storage: none"),
         _ => writeln!(out, "calls into the storage for each ok: {}", calls.join(", ")),
     }
+}
+
+/// What came of each promise of a stream.
+fn write_promises(run: &Run, out: &mut String) -> std::fmt::Result {
+    let Some(promises) = &run.promises else { return Ok(()) };
+    let mut rows = vec![["promise", "", "checked", "wrong"].map(str::to_owned).to_vec()];
+    rows.extend(promises.rows().map(|(rule, what, kept)| {
+        vec![rule.to_owned(), what.to_owned(), kept.checked.to_string(), kept.wrong.to_string()]
+    }));
+    write_rows(out, &rows)
 }
 
 fn objective(judged: &Judged) -> String {

@@ -43,6 +43,12 @@ impl Template {
     /// The text of a row, with a list where its place is.
     pub fn with(&self, row: u64, items: impl Fn(&mut String)) -> String {
         let mut text = String::with_capacity(self.text.len() + 16);
+        self.write(&mut text, row, items);
+        text
+    }
+
+    /// Writes the text of a row behind another, with a list where its place is.
+    pub fn write(&self, text: &mut String, row: u64, items: impl Fn(&mut String)) {
         for part in &self.parts {
             match part {
                 Part::Text(literal) => text.push_str(literal),
@@ -52,11 +58,10 @@ impl Template {
                     // Writing to a String cannot fail.
                     let _ = write!(text, "{number}");
                 }
-                Part::Filler(length) => fill(&mut text, row, *length),
-                Part::Items => items(&mut text),
+                Part::Filler(length) => fill(text, row, *length),
+                Part::Items => items(text),
             }
         }
-        text
     }
 }
 
@@ -65,19 +70,20 @@ fn fill(text: &mut String, row: u64, length: usize) {
     text.reserve(length);
     for at in (0..length).step_by(16) {
         let bits = mixed(row ^ ((at as u64) << 40));
-        let letters = [letters(bits as u32), letters((bits >> 32) as u32)].concat();
+        let (low, high) = (letters(bits as u32), letters((bits >> 32) as u32));
+        let letters = (u128::from(high) << 64 | u128::from(low)).to_le_bytes();
         let letters = std::str::from_utf8(&letters).expect("letters from a to p are ASCII");
         text.push_str(&letters[..(length - at).min(16)]);
     }
 }
 
-/// A letter for each four bits, the lowest first.
-fn letters(bits: u32) -> [u8; 8] {
+/// A letter for each four bits, the lowest first, as little-endian bytes.
+fn letters(bits: u32) -> u64 {
     let mut spread = u64::from(bits);
     spread = (spread | (spread << 16)) & 0x0000_ffff_0000_ffff;
     spread = (spread | (spread << 8)) & 0x00ff_00ff_00ff_00ff;
     spread = (spread | (spread << 4)) & 0x0f0f_0f0f_0f0f_0f0f;
-    (spread + 0x6161_6161_6161_6161).to_le_bytes()
+    spread + 0x6161_6161_6161_6161
 }
 
 impl TryFrom<String> for Template {

@@ -1,6 +1,6 @@
 //! A server of one event stream in memory, `S`, and of one table, `Item`, that keeps its promises except where its fault says otherwise.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::BufReader;
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -16,12 +16,41 @@ pub enum Fault {
     None,
     /// It puts events into the partition after theirs.
     NextPartition,
+    /// It appends the events of a request for many one by one, as if each had a request of its own.
+    BulkSingly,
+    /// Reads have no events.
+    ReadsNothing,
+    /// The event at offset 30 is acknowledged and not kept.
+    Lost,
+    /// The event at offset 30 is acknowledged at the offset before.
+    OffsetTwice,
+    /// The event at offset 30 is kept with another payload.
+    OtherBytes,
+    /// The event at offset 30 is not where reads look for it: they go on behind it.
+    Gap,
+    /// An event of nobody stands at offset 30.
+    Foreign,
+    /// Appends behind offset 30 are acknowledged at offsets that fall.
+    Falling,
+    /// Of each tenth request for many the connection ends without an answer, and half of its events are appended.
+    HalfUnanswered,
+    /// Of each tenth request for many the connection ends without an answer, and all of its events are appended.
+    WholeUnanswered,
+    /// A key that is known is appended again.
+    KeysAgain,
+    /// Each tenth record beside an event is not written.
+    NoRecord,
 }
 
 /// What it holds.
 struct Held {
     fault: Fault,
     partitions: Vec<Vec<Value>>,
+    keys: HashMap<String, Value>,
+    items: HashSet<String>,
+    bulks: u64,
+    /// Whether an event at offset 30 has come.
+    was_odd: bool,
     counters: BTreeMap<&'static str, u64>,
 }
 
@@ -33,7 +62,9 @@ pub fn start(fault: Fault, partitions: usize) -> String {
     let url = format!("http://{}", listener.local_addr().unwrap());
     let names = ["writes", "streams.appends", "streams.bulks", "streams.events", "streams.events_read"];
     let counters = names.into_iter().map(|name| (name, 0)).collect();
-    let held = Held { fault, partitions: vec![Vec::new(); partitions], counters };
+    let partitions = vec![Vec::new(); partitions];
+    let held =
+        Held { fault, partitions, keys: HashMap::new(), items: HashSet::new(), bulks: 0, was_odd: false, counters };
     let shared: Shared = Arc::new(Mutex::new(held));
     std::thread::spawn(move || {
         for stream in listener.incoming() {
@@ -61,7 +92,15 @@ fn serve(shared: &Shared, stream: &TcpStream) -> Option<()> {
             ("GET", "/_counters") => ("200 OK", json!(locked(shared).counters)),
             ("GET", "/S") => locked(shared).read(&query),
             ("POST", "/S") => locked(shared).append(&body),
-            ("POST", "/S/bulk") => locked(shared).append_all(&body),
+            ("POST", "/S/bulk") => match locked(shared).append_all(&body) {
+                Some(said) => said,
+                None => return stream.shutdown(std::net::Shutdown::Both).ok(),
+            },
+            ("POST", "/_batch") => locked(shared).batch(&body),
+            ("GET", item) if item.starts_with("/Item/") => match locked(shared).items.contains(item) {
+                true => ("200 OK", json!({})),
+                false => ("404 Not Found", Value::Null),
+            },
             ("DELETE", "/S") => ("200 OK", json!({"truncated": true})),
             _ => ("404 Not Found", Value::Null),
         };
@@ -81,39 +120,90 @@ impl Held {
         ("202 Accepted", self.put(event))
     }
 
-    /// The answer to an append of several events.
-    fn append_all(&mut self, body: &Value) -> (&'static str, Value) {
+    /// The answer to an append of several events; none where the connection is to end.
+    fn append_all(&mut self, body: &Value) -> Option<(&'static str, Value)> {
         let events = body["records"].as_array().unwrap();
-        self.count("writes", 1);
-        self.count("streams.bulks", 1);
-        self.count("streams.events", events.len() as u64);
-        let offsets: Vec<_> = events.iter().map(|event| self.put(event)).collect();
-        ("202 Accepted", json!({"count": offsets.len(), "duplicates": 0, "offsets": offsets}))
+        let (number, singly) = (events.len() as u64, self.fault == Fault::BulkSingly);
+        self.bulks += 1;
+        self.count("writes", if singly { number } else { 1 });
+        self.count(if singly { "streams.appends" } else { "streams.bulks" }, if singly { number } else { 1 });
+        self.count("streams.events", number);
+        let kept = match self.fault {
+            Fault::HalfUnanswered if self.bulks.is_multiple_of(10) => Some(events.len() / 2),
+            Fault::WholeUnanswered if self.bulks.is_multiple_of(10) => Some(events.len()),
+            _ => None,
+        };
+        let offsets: Vec<_> = events.iter().take(kept.unwrap_or(events.len())).map(|event| self.put(event)).collect();
+        let answer = ("202 Accepted", json!({"count": offsets.len(), "duplicates": 0, "offsets": offsets}));
+        kept.is_none().then_some(answer)
     }
 
-    /// Puts an event at the end of its partition; where it stands.
+    /// The answer to a record and an event in one request.
+    fn batch(&mut self, body: &Value) -> (&'static str, Value) {
+        let operations = &body["operations"];
+        let place = self.put(&operations[1]["body"]);
+        self.bulks += 1;
+        if self.fault != Fault::NoRecord || !self.bulks.is_multiple_of(10) {
+            self.items.insert(format!("/Item/{}", operations[0]["body"]["id"].as_str().unwrap()));
+        }
+        ("200 OK", json!({"results": [{"status": 201}, {"status": 202, "body": place}]}))
+    }
+
+    /// Puts an event at the end of its partition; where it is said to stand.
     fn put(&mut self, event: &Value) -> Value {
+        let key = event["idempotencyKey"].as_str().map(str::to_owned);
+        if let Some(Value::Object(mut place)) = key.as_ref().and_then(|key| self.keys.get(key)).cloned() {
+            place.insert("duplicate".to_owned(), true.into());
+            return Value::Object(place);
+        }
         let shift = u64::from(self.fault == Fault::NextPartition);
         let partition = (event["partition"].as_u64().unwrap() + shift) as usize % self.partitions.len();
-        let offset = self.partitions[partition].len();
-        let mut record = json!({"partition": partition, "offset": offset});
-        for name in ["idempotencyKey", "payload"] {
-            record.as_object_mut().unwrap().extend(event.get(name).map(|value| (name.to_owned(), value.clone())));
+        let mut offset = self.partitions[partition].len();
+        let is_odd = offset == 30 && !std::mem::replace(&mut self.was_odd, true);
+        if is_odd && self.fault == Fault::Foreign {
+            self.partitions[partition].push(json!({"payload": "of nobody"}));
+            offset += 1;
         }
-        self.partitions[partition].push(record);
-        json!({"partition": partition, "offset": offset})
+        let mut record = json!({"payload": event["payload"].clone()});
+        if let Some(key) = &key {
+            record["idempotencyKey"] = key.as_str().into();
+        }
+        if is_odd && self.fault == Fault::OtherBytes {
+            record["payload"] = "other".into();
+        }
+        if !(is_odd && self.fault == Fault::Lost) {
+            self.partitions[partition].push(record);
+        }
+        let told = match self.fault {
+            Fault::OffsetTwice if is_odd => offset - 1,
+            Fault::Falling if offset > 30 => 100_000 - offset,
+            _ => offset,
+        };
+        let place = json!({"partition": partition, "offset": told});
+        if let Some(key) = key.filter(|_| self.fault != Fault::KeysAgain) {
+            self.keys.insert(key, place.clone());
+        }
+        place
     }
 
     /// The events of a partition from an offset on.
     fn read(&mut self, query: &BTreeMap<&str, &str>) -> (&'static str, Value) {
         let number = |name: &str| query.get(name).and_then(|text| text.parse::<usize>().ok());
-        let Some(events) = self.partitions.get(number("partition").unwrap_or(0)) else {
+        let partition = number("partition").unwrap_or(0);
+        let Some(events) = self.partitions.get(partition) else {
             return ("400 Bad Request", json!({"detail": "no such partition"}));
         };
-        let (high, from) = (events.len(), number("from").unwrap_or(0));
-        let records: Vec<_> = events.iter().skip(from).take(number("limit").unwrap_or(100)).cloned().collect();
+        let (high, from, mut records) = (events.len(), number("from").unwrap_or(0), Vec::new());
+        for (offset, event) in events.iter().enumerate().skip(from).take(number("limit").unwrap_or(100)) {
+            let mut record = json!({"partition": partition, "offset": offset});
+            record.as_object_mut().unwrap().extend(event.as_object().unwrap().clone());
+            if !(self.fault == Fault::ReadsNothing || self.fault == Fault::Gap && offset == 30) {
+                records.push(record);
+            }
+        }
+        let next =
+            if self.fault == Fault::ReadsNothing { from } else { high.min(from + number("limit").unwrap_or(100)) };
         self.count("streams.events_read", records.len() as u64);
-        let next = from + records.len();
         ("200 OK", json!({"records": records, "next": next, "lowWatermark": 0, "highWatermark": high}))
     }
 }

@@ -36,6 +36,7 @@ method = "POST"
 path = "/S"
 row = "new"
 body = '{{"payload":"single {n}","partition":{n%4}}}'
+acknowledges = { partition = "/partition", offset = "/offset" }
 expect = { status = 202, has = { "/partition" = "{n%4}" } }
 
 [[operations]]
@@ -46,6 +47,7 @@ path = "/S/bulk"
 row = "new"
 items = { count = 20, each = '{{"payload":"bulk {n}","partition":{n%4}}}' }
 body = '{{"records":[{items}]}}'
+acknowledges = { list = "/offsets", partition = "/partition", offset = "/offset" }
 expect = { status = 202, list = "/offsets", rows = 20 }
 "#;
 
@@ -69,6 +71,73 @@ fn event_n_stands_at_its_place_or_the_run_does_not_begin() {
     let three = Server::at(&faulty_stream::start(Fault::None, 3), false, None).unwrap();
     let error = strata_load::run::run(&scenario, &three, false).unwrap_err();
     assert!(error.contains("data.row"), "{error}");
+}
+
+/// A record and an event by one request, and events whose key every request has again.
+const MORE: &str = r#"
+[[operations]]
+name = "batch"
+weight = 1.0
+method = "POST"
+path = "/_batch"
+row = "new"
+body = '{{"operations":[{{"body":{{"id":"i{n}"}}}},{{"body":{{"payload":"batch {n}","partition":{n%4}}}}}]}}'
+acknowledges = { event = "/operations/1/body", partition = "/results/1/body/partition", offset = "/results/1/body/offset", record = "/Item/i{n}" }
+expect = { status = 200, has = { "/results/1/status" = "202" } }
+
+[[operations]]
+name = "keyed"
+weight = 1.0
+method = "POST"
+path = "/S"
+row = "new"
+body = '{{"payload":"keyed","partition":0,"idempotencyKey":"k"}}'
+acknowledges = { partition = "/partition", offset = "/offset" }
+expect = { status = 202, has = { "/partition" = "0" } }
+"#;
+
+/// The names of the promises that are broken, and of other rules.
+fn rules(run: &Run) -> Vec<String> {
+    let mut names: Vec<_> = run.broken.iter().map(|broken| broken[..broken.find(':').unwrap()].to_owned()).collect();
+    names.dedup();
+    names
+}
+
+#[test]
+fn each_broken_promise_is_named() {
+    let text = format!("{SCENARIO}{MORE}").replacen("[\"single\"]", "[\"single\", \"keyed\"]", 1);
+    let scenario = Scenario::parse("events.toml", &text).unwrap();
+    // So that offset 30 is that of an answer within the window.
+    for (fault, broken) in [
+        (Fault::None, &[][..]),
+        (Fault::WholeUnanswered, &[]),
+        (Fault::Lost, &["S2", "T13"]),
+        (Fault::ReadsNothing, &["S2"]),
+        (Fault::OtherBytes, &["S2"]),
+        (Fault::Gap, &["S1", "S2"]),
+        (Fault::Foreign, &["T13"]),
+        (Fault::Falling, &["S2", "S3", "T13"]),
+        (Fault::HalfUnanswered, &["S4"]),
+        (Fault::NoRecord, &["S4"]),
+        (Fault::KeysAgain, &["S5"]),
+        (Fault::OffsetTwice, &["S2", "T13"]),
+    ] {
+        let mut scenario = scenario.clone();
+        scenario.load.warm_up_requests = 0;
+        let run = measure(fault, &scenario).unwrap();
+        let found = rules(&run);
+        let named = broken.iter().all(|rule| found.iter().any(|found| found == rule));
+        assert!(named && found.is_empty() == broken.is_empty(), "{fault:?}: {:?}", run.broken);
+        let promises = run.promises.unwrap();
+        let looked_at = promises.rows().into_iter().all(|(.., kept)| kept.checked > 0);
+        assert!(looked_at || fault == Fault::ReadsNothing, "{fault:?}: {promises:?}");
+    }
+}
+
+#[test]
+fn a_bulk_endpoint_that_writes_singly_is_seen_in_the_counters() {
+    let run = measure(Fault::BulkSingly, &changed("rows = 90", "rows = 90")).unwrap();
+    assert_eq!(rules(&run), ["T13", "T14", "T13"], "{:?}", run.broken);
 }
 
 #[test]
@@ -96,6 +165,12 @@ fn keys_of_streams_are_refused_where_they_make_no_sense() {
         ("[{items}]", "[]", "operations[1].items"),
         ("\"single {n}\"", "\"{items}\"", "operations[0].body"),
         ("\"/partition\" = \"{n%4}\"", "\"/partition\" = \"{items}\"", "operations[0].expect"),
+        ("stream = \"S\"", "table = \"S\"", "operations[0].acknowledges"),
+        ("row = \"new\"", "", "operations[0].row"),
+        ("has = { \"/partition\" = \"{n%4}\" }", "bytes = 9", "operations[0].expect"),
+        ("offset = \"/offset\"", "offset = \"offset\"", "operations[0].acknowledges"),
+        ("offset = \"/offset\"", "offset = \"/offset\", event = \"/event\"", "operations[0].acknowledges.event"),
+        ("offset = \"/offset\"", "offset = \"/offset\", record = \"x\"", "operations[0].acknowledges.record"),
         ("[load]", "[sweep]\nrates = [10.0]\n[load]", "sweep.rates"),
     ] {
         assert!(SCENARIO.contains(from), "{from}");

@@ -12,8 +12,9 @@ use strata_load::expectation::Failure;
 use strata_load::ledger::Account;
 use strata_load::result::{Cell, Counters, Counts, FORMAT, Loop, Processes, Run, Setup, Validity, Window};
 use strata_load::rules;
-use strata_load::scenario::Scenario;
+use strata_load::scenario::{Row, Scenario};
 use strata_load::stored;
+use strata_load::streams::promises::{Kept, Promises};
 use strata_load::tls::Negotiated;
 
 /// A wrong result.
@@ -105,6 +106,7 @@ fn right(open: bool) -> Run {
         pinned: None,
         held: Vec::new(),
         feeds: Vec::new(),
+        promises: None,
         quota: None,
         counters: Counters { before: counters(5), after: counters(995) },
         objectives: Vec::new(),
@@ -213,6 +215,52 @@ fn statistics_are_compared_with_the_histograms_beside_them() {
         let output = check(folder.path());
         assert_eq!(output.status.code(), Some(1));
         assert!(String::from_utf8(output.stdout).unwrap().contains("json: T8: "));
+    }
+}
+
+/// The right result of two operations of which the first appends, as if its events had been read back.
+fn read_back(wrong: &[(&str, Value)]) -> String {
+    let mut run = right(false);
+    run.scenario.data.stream = run.scenario.data.table.take();
+    let operation = &mut run.scenario.operations[0];
+    (operation.row, operation.expect.rows) = (Row::New, Some(1));
+    operation.body = Some(r#"{{"payload":{n}}}"#.to_owned().try_into().unwrap());
+    operation.acknowledges = Some(toml::from_str("partition = \"/partition\"\noffset = \"/offset\"").unwrap());
+    let kept = Kept { checked: 2000, wrong: 0 };
+    run.promises = Some(Promises {
+        gapless: kept,
+        in_place: kept,
+        in_order: kept,
+        whole: kept,
+        keys_once: kept,
+        offsets_once: kept,
+        sent: kept,
+    });
+    let mut result = serde_json::to_value(run).unwrap();
+    wrong.iter().for_each(|(pointer, value)| set(&mut result, pointer, value));
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("events.json"), result.to_string()).unwrap();
+    String::from_utf8(check(folder.path()).stdout).unwrap()
+}
+
+#[test]
+fn a_broken_promise_of_a_stream_is_refused_by_its_name() {
+    assert_eq!(read_back(&[]), "");
+    for (promise, rule) in [
+        ("gapless", "S1"),
+        ("in_place", "S2"),
+        ("in_order", "S3"),
+        ("whole", "S4"),
+        ("keys_once", "S5"),
+        ("offsets_once", "T13"),
+        ("sent", "T13"),
+    ] {
+        let said = read_back(&[(&format!("/promises/{promise}/wrong"), json!(1))]);
+        assert!(said.contains(&format!("json: {rule}: ")), "{promise}: {said}");
+    }
+    for wrong in [("/promises", Value::Null), ("/promises/in_place/checked", json!(0))] {
+        let said = read_back(std::slice::from_ref(&wrong));
+        assert!(said.contains("json: T14: "), "{wrong:?}: {said}");
     }
 }
 

@@ -1,8 +1,16 @@
-//! The events of a stream: appended before a run, and counted by its watermarks.
+//! The events of a stream: appended before a run, counted by its watermarks, and read back after it.
 
+use bytes::Bytes;
+use http::Request;
+use http_body_util::Full;
 use serde::Deserialize;
+use tokio::task::LocalSet;
 
-use super::{Client, accepted, quoted};
+use crate::connection::Connection;
+use crate::event::Event;
+use crate::streams::promises::ReadBack;
+
+use super::{Client, TIMEOUT, accepted, quoted};
 
 /// Partitions that a stream has at most.
 const MOST_PARTITIONS: usize = 1024;
@@ -26,7 +34,74 @@ struct Watermarks {
     high_watermark: u64,
 }
 
+/// The answer to a read.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Read<'a> {
+    #[serde(borrow)]
+    records: Vec<Event<'a>>,
+    next: u64,
+    high_watermark: u64,
+}
+
+/// Events of a read at most.
+const EVENTS_A_READ: u64 = 10_000;
+
+/// Connections that ask for records at a time.
+const READERS: usize = 8;
+
 impl Client {
+    /// All events of a stream, of each partition from an offset on.
+    ///
+    /// # Errors
+    /// The server does not read them.
+    pub fn read_back(&self, stream: &str, from: &[u64]) -> Result<ReadBack, String> {
+        let mut read = ReadBack::new(from);
+        for (partition, from) in from.iter().enumerate() {
+            let (mut from, mut high) = (*from, u64::MAX);
+            while from < high {
+                let path = format!("/{stream}?partition={partition}&from={from}&limit={EVENTS_A_READ}");
+                let answer = self.ask("GET", &path, String::new())?;
+                let told = || quoted(answer.status.as_u16(), &answer.body);
+                if answer.status != 200 {
+                    return Err(format!("{path}: the events are not read back: {}", told()));
+                }
+                let Read { records, next, high_watermark } = serde_json::from_slice(&answer.body)
+                    .map_err(|error| format!("{path}: the events are not read back: {error}: {}", told()))?;
+                for event in &records {
+                    match (event.partition, event.offset) {
+                        (Some(of), Some(offset)) if of == partition => read.add(partition, offset, event.content()),
+                        place => return Err(format!("{path}: an event at {place:?} was read")),
+                    }
+                }
+                // One that does not go on has no more to say; what is missing was acknowledged.
+                high = if next > from { high_watermark } else { from };
+                from = next;
+            }
+        }
+        Ok(read)
+    }
+
+    /// Whether there are records at these paths.
+    ///
+    /// # Errors
+    /// The server does not say of one.
+    pub fn are_there(&self, paths: &[String]) -> Result<Vec<bool>, String> {
+        let local = LocalSet::new();
+        let reader = |some: &[String]| {
+            let (connection, some) = (Connection::slots(&self.target, 1).remove(0), some.to_vec());
+            local.spawn_local(async move { each_is_there(&connection, &some).await })
+        };
+        let readers: Vec<_> = paths.chunks(paths.len().div_ceil(READERS).max(1)).map(reader).collect();
+        local.block_on(&self.runtime, async {
+            let mut all = Vec::with_capacity(paths.len());
+            for reader in readers {
+                all.extend(reader.await.expect("no reader panics")?);
+            }
+            Ok(all)
+        })
+    }
+
     /// The high watermark of each partition of a stream: how many events it has had.
     ///
     /// # Errors
@@ -67,4 +142,23 @@ impl Client {
             )),
         }
     }
+}
+
+async fn each_is_there(connection: &Connection, paths: &[String]) -> Result<Vec<bool>, String> {
+    let mut found = Vec::with_capacity(paths.len());
+    for path in paths {
+        let mut request = Request::new(Full::new(Bytes::new()));
+        *request.uri_mut() = path.parse().map_err(|error| format!("{path}: {error}"))?;
+        let answer = tokio::time::timeout(TIMEOUT, connection.exchange(request)).await;
+        match answer
+            .map_err(|_| "no response".to_owned())
+            .and_then(|answer| answer.map_err(|failure| failure.to_string()))
+        {
+            Ok(answer) if answer.status == 200 => found.push(true),
+            Ok(answer) if answer.status == 404 => found.push(false),
+            Ok(answer) => return Err(format!("{path}: {}", quoted(answer.status.as_u16(), &answer.body))),
+            Err(reason) => return Err(format!("{path}: {reason}")),
+        }
+    }
+    Ok(found)
 }

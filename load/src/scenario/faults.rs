@@ -2,10 +2,11 @@
 
 use std::collections::HashSet;
 
+use crate::event;
 use crate::schedule::Schedule;
 use crate::template::Template;
 
-use super::{Bound, Data, Feed, Growing, Http, Operation, QUANTILES, Row, Scenario};
+use super::{Acknowledges, Bound, Data, Feed, Growing, Http, Operation, QUANTILES, Row, Scenario};
 
 /// Whether a number can be meant, as a weight or a number of steps. TOML has infinities, and what is no number.
 fn above_zero(number: f64) -> bool {
@@ -135,6 +136,34 @@ impl Operation {
     }
 }
 
+impl Operation {
+    /// What is wrong with what its answers acknowledge.
+    fn acknowledges_fault(&self, data: &Data) -> Option<(&'static str, &'static str)> {
+        let acknowledges = self.acknowledges.as_ref()?;
+        let Acknowledges { event, list, partition, offset, record } = acknowledges;
+        let pointers = [Some(partition), Some(offset), event.as_ref(), list.as_ref()];
+        let is_pointer = |pointer: &String| pointer.starts_with('/') && !pointer.contains('~');
+        let sent = || event::sent(&self.body_of(0)?, event.as_deref());
+        match () {
+            () if data.stream.is_none() => Some(("acknowledges", "events are those of a stream: data.stream")),
+            () if self.row != Row::New => Some(("row", "each event is one of its own: row = \"new\"")),
+            () if !self.expect.is_about_json() => {
+                Some(("expect", "what is acknowledged is in JSON: has, rows or each"))
+            }
+            () if !pointers.into_iter().flatten().all(is_pointer) => {
+                Some(("acknowledges", "pointers begin with / and have no ~"))
+            }
+            () if sent().is_none() => {
+                Some(("acknowledges.event", "there is no event in the body, which has a payload"))
+            }
+            () if record.as_ref().is_some_and(|path| path.has_items() || !path.of(0).starts_with('/')) => {
+                Some(("acknowledges.record", "the path of a record; it begins with /"))
+            }
+            () => None,
+        }
+    }
+}
+
 impl Scenario {
     pub(super) fn feeds_fault(&self) -> Option<&'static str> {
         let is_path = |feed: &Feed| feed.path.starts_with('/') && feed.path.parse::<http::Uri>().is_ok();
@@ -231,6 +260,9 @@ impl Scenario {
                 return fault("name", "a name in one line");
             }
             if let Some((key, reason)) = operation.items_fault() {
+                return fault(key, reason);
+            }
+            if let Some((key, reason)) = operation.acknowledges_fault(&self.data) {
                 return fault(key, reason);
             }
             if http::HeaderValue::from_str(&operation.content_type).is_err() {
