@@ -153,9 +153,10 @@ macro_rules! built_in {
 }
 
 /// The built-in scenarios, by name.
-pub const SCENARIOS: [(&str, &str); 17] = built_in!("scenarios":
+pub const SCENARIOS: [(&str, &str); 18] = built_in!("scenarios":
     "throughput-read" "throughput-write" "rest-crud" "rest-relationships" "graphql" "graphql-twin" "blob-storage" "update" "join" "select"
-    "static-files" "lists" "quota-static" "quota-list" "sustained" "single-write" "bulk-write");
+    "static-files" "lists" "quota-static" "quota-list" "sustained" "single-write" "bulk-write"
+    "backpressure");
 
 /// The built-in schedules, by name.
 pub const SCHEDULES: [(&str, &str); 2] = built_in!("schedules": "ramp" "burst");
@@ -296,7 +297,7 @@ impl Flags {
             let Some(bound) = rate.map(Bound::ThroughputAtLeast) else { continue };
             meant(flag, &bound)?;
             if scenario.has(&classes) {
-                scenario.objectives.push(Objective { operation: None, classes, bound });
+                scenario.objectives.push(Objective { operation: None, classes, stage: None, bound });
             }
         }
         match scenario.fault() {
@@ -308,6 +309,9 @@ impl Flags {
     /// When requests start, and when they end.
     fn loop_over(&self, scenario: &mut Scenario) -> Result<(), String> {
         let load = &mut scenario.load;
+        if self.rates().iter().any(|(flag, given)| *given && *flag != "closed") {
+            load.stages.clear();
+        }
         let seconds = load.schedule.as_ref().map(Schedule::seconds).or(load.seconds);
         if let Some(name) = &self.schedule {
             (load.schedule, load.seconds, load.requests) = (Some(schedule(name)?), None, None);
@@ -316,12 +320,16 @@ impl Flags {
             (load.schedule, load.seconds, load.requests) = (Some(schedule), None, None);
         } else if let Some(requests) = self.requests {
             (load.schedule, load.seconds, load.requests) = (None, None, Some(requests));
-        } else if self.closed {
+        } else if self.closed && load.stages.is_empty() {
             (load.schedule, load.seconds) = (None, seconds);
         }
         if let Some(seconds) = self.test_duration_secs {
             match load.schedule.take() {
                 Some(schedule) => load.schedule = Some(schedule.lasting(seconds)),
+                None if !load.stages.is_empty() => {
+                    let planned = load.arrivals_seconds().unwrap_or(seconds);
+                    load.stages.iter_mut().for_each(|stage| stage.seconds *= seconds / planned);
+                }
                 None => (load.seconds, load.requests) = (Some(seconds), None),
             }
         }
@@ -401,6 +409,7 @@ impl Flags {
             let objective = |operation: &Operation| Objective {
                 operation: Some(operation.name.clone()),
                 classes: Vec::new(),
+                stage: None,
                 bound: default.clone(),
             };
             scenario.objectives.extend(scenario.operations.iter().map(objective));

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::uri::{Authority, Scheme};
-use http::{HeaderValue, Request, StatusCode};
+use http::{HeaderMap, HeaderValue, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
@@ -121,6 +121,8 @@ fn is_shortage(error: &io::Error) -> bool {
 pub struct Answer {
     /// The status.
     pub status: StatusCode,
+    /// The headers.
+    pub headers: HeaderMap,
     /// The body.
     pub body: Bytes,
 }
@@ -159,11 +161,11 @@ impl Connection {
     /// Sends a request whose target is a path and a query, and reads the answer to its end.
     pub async fn exchange(&self, request: Request<Body>) -> Result<Answer, Failure> {
         let (answer, back) = self.send(request).await?;
-        let status = answer.status();
-        let body = answer.into_body().collect().await.map_err(|_| Failure::Broken)?.to_bytes();
+        let (head, body) = answer.into_parts();
+        let body = body.collect().await.map_err(|_| Failure::Broken)?.to_bytes();
         // Only now: a connection whose answer was not read to its end is not used again.
         *self.own.borrow_mut() = back;
-        Ok(Answer { status, body })
+        Ok(Answer { status: head.status, headers: head.headers, body })
     }
 
     /// Sends such a request, and hands over the answer as it comes, if its status is 200.

@@ -23,14 +23,14 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::clocks;
-use crate::connection::{Connection, Target};
+use crate::connection::{Answer, Connection, Target};
 use crate::expectation::Failure;
 use crate::interrupt;
 use crate::ledger::{Account, Arrival, Ledger};
 use crate::live::{self, Phase};
 use crate::pinning::pin;
 use crate::random::{Choice, Random, mixed};
-use crate::scenario::{Operation, Row, Scenario};
+use crate::scenario::{Operation, Row, Scenario, Stage};
 use crate::streams::appends::{Appends, Pending};
 
 use users::{End, Left};
@@ -71,10 +71,20 @@ pub struct Engine {
     requests: Option<u64>,
 }
 
-/// A thread of the engine: it is told the start of a window and how many requests its closed loop has, and answers what it measured.
+/// What begins a window.
+#[derive(Clone, Debug)]
+struct Start {
+    at: Instant,
+    /// The requests of a closed loop.
+    left: Left,
+    /// The part of a closed loop that the window is, where it has parts.
+    stage: Option<Stage>,
+}
+
+/// A thread of the engine: it is told the start of a window, and answers what it measured.
 #[derive(Debug)]
 struct Thread {
-    starts: Sender<(Instant, Left)>,
+    starts: Sender<Start>,
     measured: Receiver<Measured>,
     appends: Receiver<Appends>,
 }
@@ -103,8 +113,8 @@ impl Engine {
                     let worker = Worker::new(plan, number);
                     // Whoever started this thread may have gone; then there is no window.
                     let _ = warmed.send(worker.warm_up(left).await);
-                    while let Ok((start, left)) = started.recv() {
-                        let _ = measured.send(worker.measure(start, left).await);
+                    while let Ok(start) = started.recv() {
+                        let _ = measured.send(worker.measure(start).await);
                     }
                     let _ = told.send(worker.appends.take());
                 });
@@ -121,12 +131,11 @@ impl Engine {
         Ok((Self { threads, requests: scenario.load.requests }, accounts))
     }
 
-    /// Measures one window: the schedule of the scenario, or its closed loop.
-    pub fn window(&self) -> Measured {
-        let start = Instant::now() + Duration::from_millis(20);
-        let left = Left::new(self.requests);
+    /// Measures one window: the schedule of the scenario, or its closed loop, or a stage of it.
+    pub fn window(&self, stage: Option<Stage>) -> Measured {
+        let start = Start { at: Instant::now() + Duration::from_millis(20), left: Left::new(self.requests), stage };
         for thread in &self.threads {
-            thread.starts.send((start, left.clone())).expect("no thread panics");
+            thread.starts.send(start.clone()).expect("no thread panics");
         }
         let measured = self.threads.iter().map(|thread| thread.measured.recv().expect("no thread panics"));
         measured.reduce(Measured::with).expect("there is at least one thread")
@@ -200,6 +209,14 @@ impl Plan {
     }
 }
 
+/// A request that was sent and has its end.
+struct CarriedOut {
+    started: Instant,
+    ended: Instant,
+    /// How long its user is to wait, if it was refused.
+    wait: Option<Duration>,
+}
+
 /// One thread's share of a run.
 struct Worker {
     plan: Arc<Plan>,
@@ -262,25 +279,36 @@ impl Worker {
         }
         let ledger = Ledger::new(self.plan.scenario.operations.len(), Instant::now(), None, false);
         let mut tasks = JoinSet::new();
-        users::start(self, &ledger, &End { deadline: None, left, at_failure: true }, &mut tasks);
+        let end = End { deadline: None, left, at_failure: true };
+        users::start(self, &ledger, &end, self.slots_of(self.plan.scenario.load.stages.first()), &mut tasks);
         while tasks.join_next().await.is_some() {}
         Ok(ledger.accounts())
     }
 
-    async fn measure(self: &Rc<Self>, start: Instant, left: Left) -> Measured {
+    /// The slots of this thread that have users in a stage; all without one.
+    fn slots_of(&self, stage: Option<&Stage>) -> &[Rc<Slot>] {
+        let users = stage.map_or(self.slots.len(), |stage| self.share(stage.users as u64) as usize);
+        &self.slots[..users.min(self.slots.len())]
+    }
+
+    async fn measure(self: &Rc<Self>, Start { at: start, left, stage }: Start) -> Measured {
         let load = &self.plan.scenario.load;
         let ledger = Ledger::new(self.plan.scenario.operations.len(), start, load.slice(), load.is_open());
         let before = (own_cpu_seconds(), clocks::own_run_queue_wait_seconds());
         let mut tasks = JoinSet::new();
         tokio::time::sleep_until(start.into()).await;
         let view = self.publish(&ledger);
-        let due = load.arrivals_seconds().map(|seconds| start + Duration::from_secs_f64(seconds));
+        let seconds = stage.map_or(load.arrivals_seconds(), |stage| Some(stage.seconds));
+        let due = seconds.map(|seconds| start + Duration::from_secs_f64(seconds));
         let think = match &load.schedule {
             Some(schedule) => {
                 open::arrive(self, &ledger, schedule, start, &mut tasks).await;
                 None
             }
-            None => Some(users::start(self, &ledger, &End { deadline: due, left, at_failure: false }, &mut tasks)),
+            None => {
+                let end = End { deadline: due, left, at_failure: false };
+                Some(users::start(self, &ledger, &end, self.slots_of(stage.as_ref()), &mut tasks))
+            }
         };
         // Requests start until then; only then the drain begins.
         if let Some(due) = due {
@@ -374,8 +402,8 @@ impl Worker {
         }
     }
 
-    /// Sends one request and follows it to its end; returns its start and its end. An arrival without a row is dropped.
-    async fn carry_out(&self, slot: &Slot, arrival: Arrival, free: Instant) -> Option<(Instant, Instant)> {
+    /// Sends one request and follows it to its end. An arrival without a row is dropped.
+    async fn carry_out(&self, slot: &Slot, arrival: Arrival, free: Instant) -> Option<CarriedOut> {
         let number = arrival.operation;
         let operation = &self.plan.scenario.operations[number];
         let row = self.row(number)?;
@@ -392,6 +420,12 @@ impl Worker {
         let mut ended = Instant::now();
         let body = answer.as_ref().map_or_else(|_| Bytes::new(), |answer| answer.body.clone());
         let mut bytes = body.len();
+        let refused = |answer: &Answer| operation.refusal.as_ref()?.wait(answer.status.as_u16(), &answer.headers);
+        if let Some(wait) = answer.as_ref().ok().and_then(refused) {
+            pending.into_iter().for_each(|(_, pending)| pending.refuse());
+            flight.refuse(ended, bytes);
+            return Some(CarriedOut { started, ended, wait: Some(wait) });
+        }
         let checked = answer.and_then(|answer| operation.expect.check(row, answer.status.as_u16(), &answer.body));
         let mut outcome = match (pending, checked) {
             (Some((acknowledges, pending)), Ok(read)) => {
@@ -419,7 +453,7 @@ impl Worker {
             self.rows.borrow_mut().spare.push(row);
         }
         flight.end(ended, bytes, outcome);
-        Some((started, ended))
+        Some(CarriedOut { started, ended, wait: None })
     }
 }
 

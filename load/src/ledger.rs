@@ -1,4 +1,4 @@
-//! The account of every request: what was scheduled is sent or dropped, and what was sent is ok, failed or censored.
+//! The account of every request: what was scheduled is sent or dropped, and what was sent is ok, refused, failed or censored.
 //!
 //! The account balances by construction. An [`Arrival`] that is let go without being sent is a dropped one, a [`Flight`] that is
 //! let go without an end is a censored one; so a task may be cancelled wherever it waits, and nothing is lost.
@@ -36,6 +36,8 @@ pub struct Account {
     pub service: Histogram<u64>,
     /// From when it could have started (intended, and a connection free) to its start, of all that started.
     pub send_lag: Histogram<u64>,
+    /// From start to end, of those that were refused.
+    pub refused: Histogram<u64>,
     /// From start to end, of the others, by what was wrong.
     pub failed: BTreeMap<Failure, Histogram<u64>>,
     /// What no histogram could hold; they grow, so it is 0.
@@ -79,6 +81,7 @@ impl Default for Account {
             response: histogram(),
             service: histogram(),
             send_lag: histogram(),
+            refused: histogram(),
             failed: BTreeMap::new(),
             unrecorded: 0,
             ok_by_second: Vec::new(),
@@ -108,6 +111,7 @@ impl Account {
         join(&mut self.response, &other.response);
         join(&mut self.service, &other.service);
         join(&mut self.send_lag, &other.send_lag);
+        join(&mut self.refused, &other.refused);
         for (failure, theirs) in &other.failed {
             join(self.failed.entry(*failure).or_insert_with(histogram), theirs);
         }
@@ -159,6 +163,10 @@ impl Ledger {
             sums.dropped += account.dropped;
             sums.sent += account.sent;
             sums.ok += account.ok;
+            // They have an end, which a view shows beside those of the others.
+            if !account.refused.is_empty() {
+                *sums.failed.entry("refused".to_owned()).or_default() += account.refused.len();
+            }
             for (failure, times) in &account.failed {
                 *sums.failed.entry(failure.to_string()).or_default() += times.len();
             }
@@ -220,7 +228,7 @@ impl Arrival {
     /// It starts. It could have since `free`, when its connection was free. Its send lag is what the client itself lost: from the
     /// intended time until it noticed, and from when it knew and had a connection until now.
     pub fn send(mut self, free: Instant) -> Flight {
-        let ledger = self.ledger.take().expect("it is taken only here, which consumes it");
+        let ledger = self.ledger.take().expect("it is taken only where it is consumed");
         let started = Instant::now();
         ledger.on(self.operation, |account| {
             account.sent += 1;
@@ -255,9 +263,20 @@ pub struct Flight {
 }
 
 impl Flight {
+    /// It was refused then, with so many bytes of body.
+    pub fn refuse(mut self, ended: Instant, body_bytes: usize) {
+        let ledger = self.ledger.take().expect("it is taken only where it is consumed");
+        ledger.last_end.set(ledger.last_end.get().max(ended));
+        let service = ended.saturating_duration_since(self.started);
+        ledger.on(self.operation, |account| {
+            account.body_bytes_received += body_bytes as u64;
+            Account::record(&mut account.refused, service, &mut account.unrecorded);
+        });
+    }
+
     /// It ended then, with so many bytes of body.
     pub fn end(mut self, ended: Instant, body_bytes: usize, outcome: Result<(), Failure>) {
-        let ledger = self.ledger.take().expect("it is taken only here, which consumes it");
+        let ledger = self.ledger.take().expect("it is taken only where it is consumed");
         ledger.last_end.set(ledger.last_end.get().max(ended));
         let (is_ok, into) = (outcome.is_ok(), ended.saturating_duration_since(ledger.start));
         let second = into.as_secs() as usize;

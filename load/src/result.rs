@@ -7,7 +7,7 @@
 //!   format 1: the first; the window of an open loop ended with the last response, even if its schedule went on, and arrivals that the
 //!     client had not come to by the end of the schedule were sent after it.
 //!   format 2: a window does not end before its schedule, and those arrivals are dropped, and counted in `missed_arrivals`; tags in the log
-//!     are unique.
+//!     are unique. What later versions added is absent where there is none of it: refused requests, stages, promises of streams.
 
 use std::collections::BTreeMap;
 
@@ -56,6 +56,9 @@ pub struct Run {
     pub window: Window,
     /// One for each operation of the plan.
     pub cells: Vec<Cell>,
+    /// The stages of a closed loop, each measured by itself, where it has some; the other figures are of all together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stages: Vec<StageRun>,
     /// Of all operations.
     pub total: Counts,
     /// Right answers a second over the window.
@@ -89,6 +92,22 @@ pub struct Run {
     pub broken: Vec<String>,
     /// Whether Ctrl-C ended it.
     pub aborted: bool,
+}
+
+/// A stage of a closed loop.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StageRun {
+    /// The time that its figures are about.
+    pub window: Window,
+    /// One for each operation of the plan.
+    pub cells: Vec<Cell>,
+    /// Of all operations.
+    pub total: Counts,
+    /// Right answers a second over its window.
+    pub throughput: f64,
+    /// Of both sides.
+    pub processes: Processes,
 }
 
 /// How the server's processors were limited.
@@ -175,6 +194,9 @@ pub struct Cell {
     pub service: Option<Statistics>,
     /// From when it could have started to its start, of all that started.
     pub send_lag: Option<Statistics>,
+    /// From start to end, of those that were refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused_service: Option<Statistics>,
     /// From start to end, of the others by class.
     pub failed_service: BTreeMap<String, Statistics>,
     /// Right answers by the second of the window in which they ended.
@@ -215,10 +237,17 @@ pub struct Counts {
     pub sent: u64,
     /// With the right answer.
     pub ok: u64,
+    /// That were refused, as the scenario says.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub refused: u64,
     /// Without an end when the drain ended.
     pub censored: u64,
     /// With another end, by class.
     pub failed: BTreeMap<String, u64>,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Statistics of times; nanoseconds.
@@ -355,7 +384,7 @@ impl Counts {
     pub fn of(account: &Account) -> Self {
         let failed = account.failed.iter().map(|(failure, times)| (failure.to_string(), times.len())).collect();
         let Account { scheduled, dropped, sent, ok, censored, .. } = *account;
-        Self { scheduled, dropped, sent, ok, censored, failed }
+        Self { scheduled, dropped, sent, ok, refused: account.refused.len(), censored, failed }
     }
 
     /// With others.
@@ -364,6 +393,7 @@ impl Counts {
         self.dropped += other.dropped;
         self.sent += other.sent;
         self.ok += other.ok;
+        self.refused += other.refused;
         self.censored += other.censored;
         for (class, count) in &other.failed {
             *self.failed.entry(class.clone()).or_default() += count;
@@ -374,6 +404,16 @@ impl Counts {
     /// All that failed.
     pub fn failures(&self) -> u64 {
         self.failed.values().sum()
+    }
+
+    /// Those that were refused, over all.
+    pub fn refused_share(&self) -> f64 {
+        self.refused as f64 / self.scheduled.max(1) as f64
+    }
+
+    /// All that came to neither a right answer nor a refusal: failed, dropped and censored ones.
+    pub fn lost(&self) -> u64 {
+        self.scheduled.saturating_sub(self.ok + self.refused)
     }
 }
 
@@ -421,6 +461,7 @@ impl Cell {
             response: if is_open { of(&account.response, beyond) } else { None },
             service: of(&account.service, 0),
             send_lag: of(&account.send_lag, 0),
+            refused_service: of(&account.refused, 0),
             failed_service: account.failed.iter().filter_map(failed).collect(),
             ok_by_second: account.ok_by_second.clone(),
             failed_by_second: account.failed_by_second.clone(),
@@ -460,6 +501,20 @@ impl Run {
         }
         let slices = self.cell(operation?)?.p99_by_slice.iter().enumerate();
         growth::of(&slices.filter_map(|(at, value)| Some((at as f64, (*value)? as f64))).collect::<Vec<_>>())
+    }
+
+    /// A stage, from 1 on, as if it had been a run of its own; none if there is no such stage.
+    pub fn of_stage(&self, number: usize) -> Option<Self> {
+        let at = number.checked_sub(1)?;
+        let (planned, stage) = (self.scenario.load.stages.get(at)?, self.stages.get(at)?.clone());
+        let mut run = Self { stages: Vec::new(), ..self.clone() };
+        let load = &mut run.scenario.load;
+        (load.connections, load.streams, load.seconds) = (planned.users, 1, Some(planned.seconds));
+        load.stages.clear();
+        let StageRun { window, cells, total, throughput, processes } = stage;
+        (run.window, run.cells, run.total, run.throughput, run.processes) =
+            (window, cells, total, throughput, processes);
+        Some(run)
     }
 
     /// The cell of an operation.

@@ -5,14 +5,17 @@
 
 mod account;
 mod latency;
+mod objectives;
 mod promise;
 mod streams;
 
 use std::fmt;
 
 use crate::quota::PERIOD_US;
-use crate::result::{FORMAT, Judged, Outcome, Run, Validity};
-use crate::scenario::{Bound, Growing, Objective, QUANTILES};
+use crate::result::{Counts, FORMAT, Judged, Run, Validity};
+use crate::scenario::QUANTILES;
+
+pub use objectives::judged;
 
 /// A rule that is broken, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +54,29 @@ pub fn broken(run: &Run) -> Vec<Broken> {
     latency::check(run, &mut findings);
     promise::check(run, &mut findings);
     streams::check(run, &mut findings);
+    stages(run, &mut findings);
     findings.0
+}
+
+/// What is broken in a stage, as if it were a run of its own; T3: all stages together are the run.
+fn stages(run: &Run, findings: &mut Findings) {
+    let (planned, ran) = (run.scenario.load.stages.len(), run.stages.len());
+    findings.require("T2", ran == planned || run.aborted && ran < planned, || {
+        format!("{ran} stages were measured, where the scenario has {planned}")
+    });
+    let total = run.stages.iter().fold(Counts::default(), |sum, stage| sum.plus(&stage.total));
+    findings.require("T3", ran == 0 || total == run.total, || {
+        format!("the total has {} ok, its stages {}", run.total.ok, total.ok)
+    });
+    for number in 1..=ran {
+        let Some(stage) = run.of_stage(number) else { continue };
+        let mut own = Findings::default();
+        account::check(&stage, &mut own);
+        latency::check(&stage, &mut own);
+        promise::clocks(&stage, &mut own);
+        let named = |Broken { rule, how }| Broken { rule, how: format!("stage {number}: {how}") };
+        findings.0.extend(own.0.into_iter().map(named));
+    }
 }
 
 /// Why the client was the bottleneck, and from which quantile of times on: at 0 it was for all that was measured.
@@ -127,64 +152,6 @@ pub fn give_verdict(run: &mut Run) {
     run.broken = broken(run).iter().map(ToString::to_string).collect();
     run.validity = validity(run);
     run.objectives = judged(run);
-}
-
-/// What comes of the objectives of a scenario.
-pub fn judged(run: &Run) -> Vec<Judged> {
-    let validity = validity(run);
-    run.scenario.objectives.iter().map(|objective| judge(run, objective, validity)).collect()
-}
-
-fn judge(run: &Run, objective: &Objective, validity: Validity) -> Judged {
-    let counts = run.counts_of(objective);
-    let sent = counts.as_ref().filter(|counts| counts.sent > 0);
-    let outcome = |reached: bool| if reached { Outcome::Pass } else { Outcome::Fail };
-    let mut interval = None;
-    let (measured, outcome) = match &objective.bound {
-        Bound::ThroughputAtLeast(bound) => {
-            let measured = sent.map(|counts| counts.ok as f64 / run.window.seconds);
-            (measured, measured.map(|measured| outcome(measured >= *bound)))
-        }
-        Bound::FailuresAtMost(bound) => {
-            let lost = |counts: &crate::result::Counts| counts.scheduled - counts.ok.min(counts.scheduled);
-            let measured = sent.map(|counts| lost(counts) as f64 / counts.scheduled.max(1) as f64);
-            (measured, measured.map(|measured| outcome(measured <= *bound)))
-        }
-        Bound::Growth { of, at_most } => {
-            let growth = run.growth(*of, objective.operation.as_deref());
-            interval = growth.map(|growth| growth.interval);
-            // An interval with the bound in it says neither.
-            let told = interval.filter(|[low, high]| high <= at_most || low > at_most);
-            (growth.map(|growth| growth.share), told.map(|[_, high]| outcome(high <= *at_most)))
-        }
-        Bound::Response { quantile, at_most_ms } => {
-            let cell = objective.operation.as_ref().and_then(|name| run.cell(name));
-            let found = cell.and_then(|cell| cell.response.as_ref()).and_then(|response| response.at(*quantile));
-            // What was not answered right has no response time that is good.
-            let in_time = counts
-                .as_ref()
-                .is_some_and(|counts| counts.dropped == 0 && counts.ok as f64 >= *quantile * counts.scheduled as f64);
-            let measured = found.flatten().map(|nanoseconds| nanoseconds as f64 / 1e6);
-            (measured, found.map(|_| outcome(in_time && measured.is_some_and(|measured| measured <= *at_most_ms))))
-        }
-    };
-    let outcome = outcome.unwrap_or(Outcome::NoData);
-    let quantile = match objective.bound {
-        Bound::Response { quantile, .. } => quantile,
-        Bound::Growth { of: Growing::P99, .. } => 0.99,
-        Bound::Growth { of: Growing::Memory | Growing::Descriptors | Growing::Threads, .. }
-        | Bound::ThroughputAtLeast(_)
-        | Bound::FailuresAtMost(_) => 0.0,
-    };
-    // A client that was the bottleneck makes a server look slower, never faster: such a pass is one. Of growth it says nothing.
-    let passed_all_the_same = outcome == Outcome::Pass && !matches!(objective.bound, Bound::Growth { .. });
-    let believed = match validity {
-        Validity::Valid => true,
-        Validity::ClientBound => passed_all_the_same || client_bound(run).is_some_and(|client| client.from > quantile),
-        Validity::Invalid | Validity::QuotaNotBinding | Validity::Inconclusive => false,
-    };
-    let outcome = if believed { outcome } else { Outcome::Blocked };
-    Judged { objective: objective.clone(), measured, interval, outcome }
 }
 
 /// All that is wrong with a stored run: broken rules, and where it says of itself what it is not.

@@ -14,9 +14,9 @@ use crate::ledger::Account;
 use crate::live::{self, Phase};
 use crate::output::remark;
 use crate::quota::Quota;
-use crate::result::{Cell, Counters, Counts, FORMAT, Limited, Loop, Processes, Run, Setup, Validity, Window};
+use crate::result::{Cell, Counters, Counts, FORMAT, Limited, Loop, Processes, Run, Setup, StageRun, Validity, Window};
 use crate::rules;
-use crate::scenario::{Effect, Http, Scenario};
+use crate::scenario::{Effect, Http, Scenario, Stage};
 use crate::server::Server;
 use crate::stored;
 use crate::streams::appends::{self, Appends};
@@ -37,7 +37,10 @@ pub fn run_in(
 ) -> Result<(Run, Vec<Account>), String> {
     let filled = Filled { folder: folder.map(Path::to_owned), ..Filled::new(scenario, server, has_data)? };
     let measured = filled.warm_up(scenario).and_then(|mut session| {
-        session.window()?;
+        match scenario.load.stages.as_slice() {
+            [] => session.window()?,
+            stages => stages.iter().try_for_each(|stage| session.stage(*stage))?,
+        }
         session.end(scenario)
     });
     if server.process.is_none()
@@ -122,6 +125,7 @@ impl<'a> Filled<'a> {
             counters,
             throttled_periods: self.server.throttled_periods(),
             accounts: vec![Account::default(); scenario.operations.len()],
+            stages: Vec::new(),
             held: Vec::new(),
             seconds: 0.0,
             think_seconds: 0.0,
@@ -157,6 +161,8 @@ pub struct Session<'a> {
     counters: Option<counters::Counters>,
     throttled_periods: Option<u64>,
     accounts: Vec<Account>,
+    /// The windows that are stages.
+    stages: Vec<(Measured, Processes)>,
     held: Vec<Held>,
     seconds: f64,
     think_seconds: f64,
@@ -171,6 +177,22 @@ impl Session<'_> {
     /// # Errors
     /// Why the server does not respond any more: then nothing that was measured can be believed.
     pub fn window(&mut self) -> Result<(), String> {
+        self.measure(None).map(drop)
+    }
+
+    /// Measures a stage of a closed loop, a window of its own.
+    ///
+    /// # Errors
+    /// As of a window. After a signal there are no more stages.
+    fn stage(&mut self, stage: Stage) -> Result<(), String> {
+        if !interrupt::is_asked() {
+            let measured = self.measure(Some(stage))?;
+            self.stages.push(measured);
+        }
+        Ok(())
+    }
+
+    fn measure(&mut self, stage: Option<Stage>) -> Result<(Measured, Processes), String> {
         let server = self.filled.server.process;
         let (folder, id) = (self.filled.folder.clone(), self.id.clone());
         // The result has the samples, too, so it is enough that they are kept where they can be.
@@ -180,7 +202,7 @@ impl Session<'_> {
         let before = Clocks::read(server)?;
         self.windows += 1;
         self.server_at_first = self.server_at_first.or(before.server);
-        let measured = self.engine.window();
+        let measured = self.engine.window(stage);
         let after = Clocks::read(server);
         let held = watch.map_or_else(Vec::new, Watch::stop);
         // First: without file descriptors there are no clocks either.
@@ -192,10 +214,10 @@ impl Session<'_> {
         self.think_seconds += measured.think_seconds;
         let window = after.since(&before, &measured);
         self.processes = Some(match self.processes.take() {
-            None => window,
+            None => window.clone(),
             Some(earlier) => both(&earlier, &window),
         });
-        Ok(())
+        Ok((measured, window))
     }
 
     /// What all windows have measured, as a run of a scenario that is as long as all of them. At least one was measured.
@@ -217,6 +239,9 @@ impl Session<'_> {
             names().zip(&self.accounts).map(|(name, own)| Cell::of(&name, own, load.is_open())).collect();
         let total = cells.iter().fold(Counts::default(), |sum, cell| sum.plus(&cell.counts));
         let think_seconds = (!load.is_open()).then_some(self.think_seconds);
+        let stages = load.stages.iter().zip(&self.stages);
+        let stages =
+            stages.map(|(stage, (measured, processes))| of_stage(stage, measured, processes, names())).collect();
         let planned = load.arrivals_seconds();
         let mut run = Run {
             format: FORMAT,
@@ -234,6 +259,7 @@ impl Session<'_> {
             },
             throughput: total.ok as f64 / self.seconds,
             cells,
+            stages,
             total,
             processes: Processes {
                 think_seconds,
@@ -284,6 +310,26 @@ impl Clocks {
             client_run_queue_wait_seconds: waited.map(|(after, before)| (after - before).max(0.0)),
             think_seconds: None,
         }
+    }
+}
+
+/// What a stage measured.
+fn of_stage(
+    stage: &Stage,
+    measured: &Measured,
+    processes: &Processes,
+    names: impl Iterator<Item = String>,
+) -> StageRun {
+    let cells: Vec<_> = names.zip(&measured.accounts).map(|(name, own)| Cell::of(&name, own, false)).collect();
+    let total = cells.iter().fold(Counts::default(), |sum, cell| sum.plus(&cell.counts));
+    let seconds = measured.end.duration_since(measured.start).as_secs_f64();
+    let planned = if interrupt::is_asked() { stage.seconds.min(seconds) } else { stage.seconds };
+    StageRun {
+        window: Window { seconds, arrivals_seconds: Some(planned) },
+        throughput: total.ok as f64 / seconds,
+        cells,
+        total,
+        processes: Processes { think_seconds: Some(measured.think_seconds), ..processes.clone() },
     }
 }
 

@@ -20,7 +20,7 @@ use crate::random::Distribution;
 use crate::schedule::Schedule;
 use crate::template::Template;
 
-pub use streams::{Acknowledges, Items};
+pub use streams::{Acknowledges, Items, Of, RefusedBy, Stage};
 pub use variants::{Mix, Sweep};
 
 /// The quantiles that are looked at.
@@ -176,6 +176,9 @@ pub struct Load {
     /// After how many requests a closed loop ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<u64>,
+    /// Parts of a closed loop, one after the other on one server, in place of its seconds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stages: Vec<Stage>,
     /// Arrivals that may wait for a connection, in all; the next is dropped.
     #[serde(default = "thousand")]
     pub queue: usize,
@@ -220,7 +223,8 @@ impl Load {
 
     /// How long requests are started, where that is known before; seconds.
     pub fn arrivals_seconds(&self) -> Option<f64> {
-        self.schedule.as_ref().map(Schedule::seconds).or(self.seconds)
+        let of_stages = || self.stages.iter().map(|stage| stage.seconds).reduce(|sum, seconds| sum + seconds);
+        self.schedule.as_ref().map(Schedule::seconds).or(self.seconds).or_else(of_stages)
     }
 
     /// A constant rate for as long as requests are started, in place of an open loop's schedule.
@@ -271,6 +275,9 @@ pub struct Operation {
     /// Where its answer says that its events stand, which are read back after the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acknowledges: Option<Acknowledges>,
+    /// How the server refuses it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<RefusedBy>,
     /// What the same user asks next, as part of the same operation, before it has its end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub follow: Vec<Follow>,
@@ -330,7 +337,7 @@ pub enum Row {
     Spare,
 }
 
-/// What a counter of the server must show: so many steps for each success of these operations.
+/// What a counter of the server must show: so many steps for each success of these operations, or for each that was refused.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Effect {
@@ -338,8 +345,11 @@ pub struct Effect {
     pub counter: String,
     /// The operations that make it step.
     pub operations: Vec<String>,
-    /// Steps for each success.
+    /// Steps for each of their requests that are counted.
     pub each: f64,
+    /// Which of their requests are.
+    #[serde(default, skip_serializing_if = "Of::is_ok")]
+    pub of: Of,
     /// Whether more steps are as good.
     #[serde(default)]
     pub at_least: bool,
@@ -355,6 +365,9 @@ pub struct Objective {
     /// Only operations of these kinds; none is all of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<Class>,
+    /// The stage, from 1 on; none is all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stage: Option<usize>,
     /// What is looked at.
     pub bound: Bound,
 }
@@ -367,6 +380,17 @@ pub enum Bound {
     ThroughputAtLeast(f64),
     /// Failed, dropped and censored requests over all.
     FailuresAtMost(f64),
+    /// Refused requests over all.
+    RefusedAtLeast(f64),
+    /// Refused requests over all.
+    RefusedAtMost(f64),
+    /// Successes a second of a stage.
+    Goodput {
+        /// The stage that it is compared with, from 1 on.
+        of_stage: usize,
+        /// As a share of that stage's.
+        at_least: f64,
+    },
     /// A quantile of the response time.
     Response {
         /// From 0 to 1.
@@ -445,8 +469,12 @@ impl Scenario {
 
     /// What is wrong with what could be read: a key, and the reason.
     pub fn fault(&self) -> Option<(String, String)> {
-        (self.load_fault().or_else(|| self.operations_fault()).or_else(|| self.promises_fault()))
-            .or_else(|| self.feeds_fault().map(|reason| ("feeds".to_owned(), reason.to_owned())))
-            .or_else(|| self.sweep.fault(self))
+        (self
+            .load_fault()
+            .or_else(|| self.stages_fault())
+            .or_else(|| self.operations_fault())
+            .or_else(|| self.promises_fault()))
+        .or_else(|| self.feeds_fault().map(|reason| ("feeds".to_owned(), reason.to_owned())))
+        .or_else(|| self.sweep.fault(self))
     }
 }

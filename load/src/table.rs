@@ -89,6 +89,16 @@ fn write_run(run: &Run, out: &mut String) -> std::fmt::Result {
     )?;
     let tls = run.tls.as_ref().map_or("no TLS".to_owned(), ToString::to_string);
     writeln!(out, "HTTP/{}, {tls}\n", if run.scenario.http == Http::One { "1.1" } else { "2" })?;
+    for (at, stage) in run.scenario.load.stages.iter().enumerate() {
+        let Some(own) = run.of_stage(at + 1) else { continue };
+        writeln!(out, "stage {}: {} users, {:.2} s\n", at + 1, stage.users, own.window.seconds)?;
+        write_cells(&own, out)?;
+        write_processes(&own, out)?;
+        writeln!(out)?;
+    }
+    if !run.stages.is_empty() {
+        writeln!(out, "all stages\n")?;
+    }
     write_cells(run, out)?;
     write_processes(run, out)?;
     write_server(run, out)?;
@@ -149,10 +159,15 @@ fn classes(run: &Run) -> impl Iterator<Item = &String> {
     run.total.failed.keys()
 }
 
+fn is_refusable(run: &Run) -> bool {
+    run.scenario.operations.iter().any(|operation| operation.refusal.is_some())
+}
+
 fn heads(run: &Run, times: &str) -> Vec<String> {
     let mut heads = vec![String::new()];
     heads.extend(["share declared %", "share realised %", "offered/s", "ok/s", "ok"].map(str::to_owned));
     heads.extend(classes(run).map(|class| format!("failed {class}")));
+    heads.extend(is_refusable(run).then(|| "refused".to_owned()));
     heads.extend(["dropped", "censored", "received MB/s"].map(str::to_owned));
     heads.push(format!("{times}: min"));
     heads.extend(["mean", "deviation"].map(str::to_owned));
@@ -168,6 +183,7 @@ fn counted(run: &Run, name: &str, share: f64, counts: &Counts, bytes: u64) -> Ve
     let mut column = vec![name.to_owned(), figure(share * 100.0), figure(realised * 100.0), figure(offered)];
     column.extend([figure(counts.ok as f64 / seconds), counts.ok.to_string()]);
     column.extend(classes(run).map(|class| counts.failed.get(class).copied().unwrap_or(0).to_string()));
+    column.extend(is_refusable(run).then(|| counts.refused.to_string()));
     column.extend([counts.dropped.to_string(), counts.censored.to_string(), figure(bytes as f64 / seconds / 1e6)]);
     column
 }
@@ -298,11 +314,15 @@ fn objective(judged: &Judged) -> String {
             None => format!("target {}/s", figure(*rate)),
         },
         Bound::FailuresAtMost(share) => format!("failures at most {share}"),
+        Bound::RefusedAtLeast(share) => format!("refused at least {share}"),
+        Bound::RefusedAtMost(share) => format!("refused at most {share}"),
+        Bound::Goodput { of_stage, at_least } => format!("goodput at least {at_least} of that of stage {of_stage}"),
         Bound::Growth { of, at_most } => {
             format!("growth of {} at most {at_most}", format!("{of:?}").to_lowercase())
         }
         Bound::Response { quantile, at_most_ms } => format!("p{} at most {at_most_ms} ms", quantile * 100.0),
     };
+    let about = what.stage.map_or(about.clone(), |stage| format!("{about}, stage {stage}"));
     format!("objective {about}: {bound}: {measured}: {}", format!("{:?}", judged.outcome).to_lowercase())
 }
 
@@ -325,7 +345,7 @@ fn write_summary(runs: &[Run], out: &mut String) -> std::fmt::Result {
     }
     for (run, name) in runs.iter().zip(short_names(runs)) {
         let share = |seconds: f64| figure(seconds / run.window.seconds * 100.0);
-        let lost = run.total.scheduled - run.total.ok.min(run.total.scheduled);
+        let lost = run.total.lost();
         let mut row = vec![name, loop_name(run).to_owned(), run.scenario.load.connections.to_string()];
         row.extend([figure(run.throughput), lost.to_string()]);
         let server = run.processes.server.as_ref();

@@ -14,6 +14,7 @@ fn every_answer_is_right_and_every_effect_is_seen() {
         let mut scenario = scenario(name).unwrap();
         let (load, data) = (&mut scenario.load, &mut scenario.data);
         (load.schedule, load.seconds, load.requests) = (None, None, Some(600));
+        load.stages.clear();
         (load.connections, load.warm_up_requests) = (4, 60);
         (data.rows, data.spare) = (data.rows.min(2000), data.spare.min(600));
         let server = Server::start(&strata, &scenario, None).unwrap();

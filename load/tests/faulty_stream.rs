@@ -38,6 +38,12 @@ pub enum Fault {
     WholeUnanswered,
     /// A key that is known is appended again.
     KeysAgain,
+    /// It refuses each third append, with the time to come again.
+    Refuses,
+    /// It refuses each third append, and does not say when to come again.
+    RefusesForever,
+    /// It refuses each third append, and appends it all the same.
+    RefusesAndAppends,
     /// Each tenth record beside an event is not written.
     NoRecord,
 }
@@ -48,6 +54,7 @@ struct Held {
     partitions: Vec<Vec<Value>>,
     keys: HashMap<String, Value>,
     items: HashSet<String>,
+    singles: u64,
     bulks: u64,
     /// Whether an event at offset 30 has come.
     was_odd: bool,
@@ -60,11 +67,20 @@ type Shared = Arc<Mutex<Held>>;
 pub fn start(fault: Fault, partitions: usize) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let names = ["writes", "streams.appends", "streams.bulks", "streams.events", "streams.events_read"];
+    let names =
+        ["writes", "streams.appends", "streams.bulks", "streams.events", "streams.events_read", "streams.refused"];
     let counters = names.into_iter().map(|name| (name, 0)).collect();
     let partitions = vec![Vec::new(); partitions];
-    let held =
-        Held { fault, partitions, keys: HashMap::new(), items: HashSet::new(), bulks: 0, was_odd: false, counters };
+    let held = Held {
+        fault,
+        partitions,
+        keys: HashMap::new(),
+        items: HashSet::new(),
+        singles: 0,
+        bulks: 0,
+        was_odd: false,
+        counters,
+    };
     let shared: Shared = Arc::new(Mutex::new(held));
     std::thread::spawn(move || {
         for stream in listener.incoming() {
@@ -115,6 +131,18 @@ impl Held {
 
     /// The answer to an append of one event.
     fn append(&mut self, event: &Value) -> (&'static str, Value) {
+        self.singles += 1;
+        let is_refused = self.singles.is_multiple_of(3);
+        if is_refused && matches!(self.fault, Fault::Refuses | Fault::RefusesForever | Fault::RefusesAndAppends) {
+            self.count("streams.refused", 1);
+            if self.fault == Fault::RefusesAndAppends {
+                self.put(event);
+            }
+            return match self.fault {
+                Fault::RefusesForever => ("503 Service Unavailable", Value::Null),
+                _ => ("503 Service Unavailable\r\nretry-after: 0", Value::Null),
+            };
+        }
         self.count("writes", 1);
         self.count("streams.appends", 1);
         ("202 Accepted", self.put(event))

@@ -140,6 +140,90 @@ fn a_bulk_endpoint_that_writes_singly_is_seen_in_the_counters() {
     assert_eq!(rules(&run), ["T13", "T14", "T13"], "{:?}", run.broken);
 }
 
+/// A scenario in two stages, whose singles may be refused.
+fn staged() -> Scenario {
+    let stages =
+        "connections = 4\nwarm_up_requests = 2\nstages = [{ users = 1, seconds = 0.3 }, { users = 4, seconds = 0.3 }]";
+    let objectives = r#"
+[[objectives]]
+stage = 2
+bound = { refused_at_least = 0.1 }
+[[objectives]]
+stage = 2
+bound = { refused_at_most = 0.1 }
+[[objectives]]
+stage = 2
+bound = { goodput = { of_stage = 1, at_least = 1e-3 } }
+[[objectives]]
+stage = 1
+bound = { goodput = { of_stage = 1, at_least = 1.5 } }
+[[objectives]]
+bound = { failures_at_most = 0.0 }
+[[operations]]"#;
+    let effects = "{ counter = \"streams.refused\", operations = [\"single\"], each = 1.0, of = \"refused\" },\n    { counter = \"streams.bulks\"";
+    let refusal = "refusal = { status = 503, header = \"retry-after\" }\nexpect = { status = 202, has";
+    let text = SCENARIO
+        .replacen("connections = 4\nrequests = 400\nwarm_up_requests = 20", stages, 1)
+        .replacen("[[operations]]", objectives, 1)
+        .replacen("{ counter = \"streams.bulks\"", effects, 1)
+        .replacen("expect = { status = 202, has", refusal, 1);
+    Scenario::parse("events.toml", &text).unwrap()
+}
+
+#[test]
+fn what_is_refused_is_counted_apart_in_each_stage() {
+    let run = measure(Fault::Refuses, &staged()).unwrap();
+    assert_eq!(run.broken, [""; 0]);
+    let refused = run.total.refused;
+    assert_eq!((run.total.failures(), run.total.ok + refused), (0, run.total.sent));
+    assert_eq!(run.stages.iter().map(|stage| stage.total.refused).sum::<u64>(), refused);
+    assert!(run.stages.iter().all(|stage| stage.total.refused > 0), "{:?}", run.stages);
+    assert_eq!(run.cells[0].refused_service.as_ref().unwrap().count, refused);
+    let outcomes: Vec<_> = run.objectives.iter().map(|judged| judged.outcome).collect();
+    use strata_load::result::Outcome::{Fail, Pass};
+    assert_eq!(outcomes, [Pass, Fail, Pass, Fail, Pass], "{:?}", run.objectives);
+    let text = strata_load::table::text(&run);
+    assert!(
+        text.contains("stage 1: 1 users") && text.contains("stage 2: 4 users") && text.contains("refused"),
+        "{text}"
+    );
+    let read: Run = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
+    assert_eq!((strata_load::rules::check(&read), read), (vec![], run));
+}
+
+#[test]
+fn a_refusal_that_is_none_is_told_from_one() {
+    // Nobody says when to come again: a failure like any other.
+    let run = measure(Fault::RefusesForever, &staged()).unwrap();
+    assert!(run.total.refused == 0 && run.total.failed["status_503"] > 0, "{:?}", run.total);
+    assert_eq!(run.broken, [""; 0]);
+    // What was refused is there.
+    let run = measure(Fault::RefusesAndAppends, &staged()).unwrap();
+    assert!(run.promises.unwrap().sent.wrong >= run.total.refused, "{:?}", run.promises);
+    assert_eq!(rules(&run), ["T13"], "{:?}", run.broken);
+    // Nothing is refused: the effect is not seen.
+    let run = measure(Fault::None, &staged()).unwrap();
+    assert_eq!(rules(&run), ["T14"], "{:?}", run.broken);
+}
+
+#[test]
+fn stages_and_refusals_in_a_result_are_checked() {
+    let run = measure(Fault::Refuses, &staged()).unwrap();
+    let named = |change: fn(&mut Run), rule: &str| {
+        let mut wrong = run.clone();
+        change(&mut wrong);
+        let broken = strata_load::rules::broken(&wrong);
+        assert!(broken.iter().any(|broken| broken.rule == rule), "{rule}: {broken:?}");
+    };
+    named(|run| run.cells[0].counts.refused += 1, "T3");
+    named(|run| run.cells[0].refused_service = None, "T6");
+    named(|run| run.scenario.operations[0].refusal = None, "T3");
+    named(|run| run.stages[1].total.ok += 1, "T3");
+    named(|run| drop(run.stages.pop()), "T2");
+    named(|run| run.stages[0].processes.think_seconds = Some(9.0), "T9");
+    named(|run| run.stages[0].window.seconds = 0.2, "T16");
+}
+
 #[test]
 fn a_stream_that_had_events_is_left_alone() {
     let scenario = changed("rows = 90", "rows = 90");
@@ -171,6 +255,20 @@ fn keys_of_streams_are_refused_where_they_make_no_sense() {
         ("offset = \"/offset\"", "offset = \"offset\"", "operations[0].acknowledges"),
         ("offset = \"/offset\"", "offset = \"/offset\", event = \"/event\"", "operations[0].acknowledges.event"),
         ("offset = \"/offset\"", "offset = \"/offset\", record = \"x\"", "operations[0].acknowledges.record"),
+        ("requests = 400", "stages = [{ users = 5, seconds = 1.0 }]", "load.stages"),
+        ("requests = 400", "stages = [{ users = 0, seconds = 1.0 }]", "load.stages"),
+        ("requests = 400", "stages = [{ users = 1, seconds = 0.0 }]", "load.stages"),
+        ("requests = 400", "requests = 400\nstages = [{ users = 1, seconds = 1.0 }]", "load.stages"),
+        ("row = \"new\"", "row = \"new\"\nrefusal = { status = 202, header = \"a\" }", "operations[0].refusal.status"),
+        (
+            "row = \"new\"",
+            "row = \"new\"\nrefusal = { status = 503, header = \"a b\" }",
+            "operations[0].refusal.header",
+        ),
+        ("each = 1.0", "each = 1.0, of = \"refused\"", "effects[0].of"),
+        ("[load]", "[[objectives]]\nbound = { refused_at_most = 0.5 }\n[load]", "objectives[0]"),
+        ("[load]", "[[objectives]]\nstage = 1\nbound = { failures_at_most = 0.5 }\n[load]", "objectives[0]"),
+        ("[load]", "[[objectives]]\nbound = { goodput = { of_stage = 1, at_least = 1.0 } }\n[load]", "objectives[0]"),
         ("[load]", "[sweep]\nrates = [10.0]\n[load]", "sweep.rates"),
     ] {
         assert!(SCENARIO.contains(from), "{from}");

@@ -91,6 +91,7 @@ fn right(open: bool) -> Run {
         window: Window { seconds: 20.0, arrivals_seconds: open.then_some(20.0) },
         throughput: total.ok as f64 / 20.0,
         cells,
+        stages: Vec::new(),
         total,
         processes: Processes {
             client: Cpu { user_seconds: 1.0, system_seconds: 1.0 },

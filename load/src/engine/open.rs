@@ -90,7 +90,7 @@ pub(super) async fn arrive(
             while let Some(arrival) = queue.next().await {
                 let carried_out = worker.carry_out(&slot, arrival, free).await;
                 // What follows the answer, the check of its body, is the client's own time.
-                free = carried_out.map_or_else(Instant::now, |(_, ended)| ended);
+                free = carried_out.map_or_else(Instant::now, |carried_out| carried_out.ended);
             }
         });
     }

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::ledger::Ledger;
 
-use super::Worker;
+use super::{CarriedOut, Slot, Worker};
 
 /// The requests that no user has started yet, of all threads together: so all threads end together. Without a number there is no end.
 #[derive(Clone, Debug)]
@@ -44,15 +44,17 @@ pub(super) struct End {
     pub at_failure: bool,
 }
 
-/// Starts a user on each slot. What they spent between answers and requests adds up in the cell.
+/// Starts a user on each of these slots. What they spent between answers and requests adds up in the cell, and so does how long they waited
+/// after a refusal.
 pub(super) fn start(
     worker: &Rc<Worker>,
     ledger: &Rc<Ledger>,
     end: &End,
+    slots: &[Rc<Slot>],
     tasks: &mut JoinSet<()>,
 ) -> Rc<Cell<Duration>> {
     let think = Rc::new(Cell::new(Duration::ZERO));
-    for slot in &worker.slots {
+    for slot in slots {
         let (worker, ledger, slot) = (Rc::clone(worker), Rc::clone(ledger), Rc::clone(slot));
         let (think, end) = (Rc::clone(&think), end.clone());
         tasks.spawn_local(async move {
@@ -64,9 +66,15 @@ pub(super) fn start(
                 }
                 let arrival = ledger.schedule(worker.operation(), now);
                 match worker.carry_out(&slot, arrival, now).await {
-                    Some((started, ended)) => {
+                    Some(CarriedOut { started, ended, wait }) => {
                         think.set(think.get() + started.duration_since(free));
                         free = ended;
+                        if let Some(wait) = wait {
+                            let until = end.deadline.map_or(ended + wait, |deadline| deadline.min(ended + wait));
+                            tokio::select! { () = tokio::time::sleep_until(until.into()) => {}, () = worker.to_end() => {} }
+                            free = Instant::now();
+                            think.set(think.get() + free.duration_since(ended));
+                        }
                     }
                     // A user without a row to ask about asks nothing, and the others must come to their answers.
                     None => tokio::task::yield_now().await,

@@ -6,6 +6,7 @@ use super::Findings;
 
 pub(super) fn check(run: &Run, findings: &mut Findings) {
     plan(run, findings);
+    refusals(run, findings);
     for cell in &run.cells {
         conservation(&format!("{}: ", cell.operation), &cell.counts, findings);
         by_second(run, cell, findings);
@@ -33,16 +34,25 @@ fn plan(run: &Run, findings: &mut Findings) {
     }
 }
 
-/// T3: `scheduled = sent + dropped`, `sent = ok + failed + censored`.
+/// T3: `scheduled = sent + dropped`, `sent = ok + refused + failed + censored`.
 fn conservation(place: &str, counts: &Counts, findings: &mut Findings) {
-    let Counts { scheduled, dropped, sent, ok, censored, .. } = counts;
+    let Counts { scheduled, dropped, sent, ok, refused, censored, .. } = counts;
     let failed = counts.failures();
     findings.require("T3", *scheduled == sent + dropped, || {
         format!("{place}{scheduled} scheduled, but {sent} sent and {dropped} dropped")
     });
-    findings.require("T3", *sent == ok + failed + censored, || {
-        format!("{place}{sent} sent, but {ok} ok, {failed} failed and {censored} censored")
+    findings.require("T3", *sent == ok + refused + failed + censored, || {
+        format!("{place}{sent} sent, but {ok} ok, {refused} refused, {failed} failed and {censored} censored")
     });
+}
+
+/// T3: only what can be refused was.
+fn refusals(run: &Run, findings: &mut Findings) {
+    for (operation, cell) in run.scenario.operations.iter().zip(&run.cells) {
+        findings.require("T3", operation.refusal.is_some() || cell.counts.refused == 0, || {
+            format!("{}: {} refused requests, where none is a refusal", operation.name, cell.counts.refused)
+        });
+    }
 }
 
 /// T11: a row's seconds are those of the window, and add up to it.
@@ -76,7 +86,7 @@ fn bytes(run: &Run, cell: &Cell, findings: &mut Findings) {
     findings.require("T5", received >= least, || {
         format!("{}: {received} bytes received, where right answers alone have {least}", cell.operation)
     });
-    let only_ok = cell.counts.failures() == 0;
+    let only_ok = cell.counts.failures() + cell.counts.refused == 0;
     findings.require("T5", expect.bytes.is_none() || !only_ok || received == least, || {
         format!("{}: {received} bytes received, where right answers have {least}", cell.operation)
     });

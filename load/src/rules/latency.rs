@@ -10,7 +10,12 @@ const DIGITS: f64 = 0.003;
 pub(super) fn check(run: &Run, findings: &mut Findings) {
     for cell in &run.cells {
         populations(cell, findings);
-        let kinds = [("response", &cell.response), ("service", &cell.service), ("send lag", &cell.send_lag)];
+        let kinds = [
+            ("response", &cell.response),
+            ("service", &cell.service),
+            ("refused", &cell.refused_service),
+            ("send lag", &cell.send_lag),
+        ];
         for (kind, statistics) in kinds.into_iter().filter_map(|(kind, found)| Some((kind.to_owned(), found.as_ref()?)))
         {
             laws(&format!("{} {kind}", cell.operation), statistics, run.window.seconds, findings);
@@ -40,6 +45,10 @@ fn populations(cell: &Cell, findings: &mut Findings) {
     });
     findings.require("T6", lag == present(cell.counts.sent), || {
         format!("{name}: send lags of {lag:?} requests, where {} were sent", cell.counts.sent)
+    });
+    let refused = counted(&cell.refused_service);
+    findings.require("T6", refused == present(cell.counts.refused), || {
+        format!("{name}: times of {refused:?} refused requests, where {} were refused", cell.counts.refused)
     });
     let failed = cell.failed_service.iter().map(|(class, times)| (class, times.count));
     findings.require("T6", failed.eq(cell.counts.failed.iter().map(|(class, count)| (class, *count))), || {
@@ -143,9 +152,14 @@ fn little(run: &Run, findings: &mut Findings) {
         return findings
             .require("T9", run.r#loop == Loop::Open, || "a closed loop without its users' own time".to_owned());
     };
+    // Each of them has its own users, and is looked at by itself.
+    if !run.stages.is_empty() {
+        return;
+    }
     let total = |found: &Statistics| found.count as f64 * found.mean / 1e9;
-    let served =
-        |cell: &Cell| cell.service.as_ref().map_or(0.0, total) + cell.failed_service.values().map(total).sum::<f64>();
+    let served = |cell: &Cell| {
+        cell.service.iter().chain(&cell.refused_service).chain(cell.failed_service.values()).map(total).sum::<f64>()
+    };
     let busy: f64 = run.cells.iter().map(served).sum::<f64>() + think;
     // Where a number of requests ends a run, users wait for the last of them, at most as long as one request takes.
     let arrivals = run.window.arrivals_seconds.unwrap_or(run.window.seconds);
@@ -154,7 +168,7 @@ fn little(run: &Run, findings: &mut Findings) {
     let longest = run
         .cells
         .iter()
-        .flat_map(|cell| cell.service.iter().chain(cell.failed_service.values()))
+        .flat_map(|cell| cell.service.iter().chain(&cell.refused_service).chain(cell.failed_service.values()))
         .map(|found| found.max)
         .max();
     let by_number = run.scenario.load.requests.is_some();

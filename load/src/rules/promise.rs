@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::counters::Counters;
 use crate::result::{Counts, Run};
-use crate::scenario::{Effect, Row};
+use crate::scenario::{Effect, Of, Row};
 
 use super::Findings;
 
@@ -89,7 +89,7 @@ fn answers(run: &Run, findings: &mut Findings) {
     }
     let counted: u64 = routes.iter().sum();
     let whole = |(class, count): (&String, &u64)| (class == "body" || class.starts_with("status_")).then_some(*count);
-    let answered = run.total.ok + run.total.failed.iter().filter_map(whole).sum::<u64>();
+    let answered = run.total.ok + run.total.refused + run.total.failed.iter().filter_map(whole).sum::<u64>();
     findings.require("T13", (answered..=run.total.sent).contains(&counted), || {
         format!("the server counted {counted} requests, where {answered} of {} were answered", run.total.sent)
     });
@@ -124,14 +124,14 @@ fn effects(run: &Run, findings: &mut Findings) {
         findings.require("T13", after >= before, || format!("{counter} went back from {before} to {after}"));
         let steps = after.saturating_sub(before) as f64;
         let declared = || effects.iter().filter(|effect| effect.counter == *counter);
-        let of = |count: fn(&Counts) -> u64| -> f64 {
+        let of = |least: bool| -> f64 {
             let cells = |effect: &Effect| -> u64 {
                 let cells = run.cells.iter().filter(|cell| effect.operations.contains(&cell.operation));
-                cells.map(|cell| count(&cell.counts)).sum()
+                cells.map(|cell| counted(effect, &cell.counts, least)).sum()
             };
             declared().map(|effect| cells(effect) as f64 * effect.each).sum()
         };
-        let (least, most) = (of(|counts| counts.ok), of(|counts| counts.sent));
+        let (least, most) = (of(true), of(false));
         findings.require("T14", steps > 0.0, || format!("{counter} did not move: the effect was not seen"));
         let more = declared().any(|effect| effect.at_least);
         findings.require("T13", steps >= least && (more || steps <= most), || {
@@ -140,8 +140,17 @@ fn effects(run: &Run, findings: &mut Findings) {
     }
 }
 
+/// How many requests make a counter step: at least those that are known to, at most those that may have.
+fn counted(effect: &Effect, counts: &Counts, least: bool) -> u64 {
+    let (known, others) = match effect.of {
+        Of::Ok => (counts.ok, counts.refused),
+        Of::Refused => (counts.refused, counts.ok),
+    };
+    if least { known } else { counts.sent - others.min(counts.sent) }
+}
+
 /// T11: CPU is a difference over the window; T16: the window holds all arrivals.
-fn clocks(run: &Run, findings: &mut Findings) {
+pub(super) fn clocks(run: &Run, findings: &mut Findings) {
     let window = run.window.seconds;
     let processes = &run.processes;
     let seconds = |cpu: &crate::clocks::Cpu| cpu.seconds();

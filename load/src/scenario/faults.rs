@@ -1,12 +1,13 @@
 //! Why a scenario is not run: what is wrong with one that could be read, by its key.
 
+mod streams;
+
 use std::collections::HashSet;
 
-use crate::event;
 use crate::schedule::Schedule;
-use crate::template::Template;
 
-use super::{Acknowledges, Bound, Data, Feed, Growing, Http, Operation, QUANTILES, Row, Scenario};
+use super::{Bound, Data, Feed, Growing, Http, Of, QUANTILES, Row, Scenario};
+use streams::{NO_ITEMS, NOT_REFUSABLE};
 
 /// Whether a number can be meant, as a weight or a number of steps. TOML has infinities, and what is no number.
 fn above_zero(number: f64) -> bool {
@@ -25,12 +26,6 @@ pub(super) fn is_share(cpus: f64) -> bool {
 
 /// Connections at most: a client has so many ports.
 pub(super) const MOST_CONNECTIONS: usize = 65_535;
-
-/// Why a text has no `{items}`.
-const NO_ITEMS: &str = "{items} stands in the body of an operation only";
-
-/// Items of a request at most: as many as the server takes.
-const MOST_ITEMS: u64 = 10_000;
 
 /// Whether a table or a stream can have it as its name, which stands in paths.
 fn is_name(name: &str) -> bool {
@@ -64,6 +59,12 @@ impl Bound {
             Self::FailuresAtMost(share) => {
                 (!(0.0..=1.0).contains(share)).then_some("failures are a share of all requests, from 0 to 1")
             }
+            Self::RefusedAtLeast(share) | Self::RefusedAtMost(share) => {
+                (!(0.0..=1.0).contains(share)).then_some("refused requests are a share of all, from 0 to 1")
+            }
+            Self::Goodput { at_least, .. } => {
+                (!above_zero(*at_least)).then_some("a share of the other stage's, above 0, and at most a million")
+            }
             Self::Response { quantile, .. } if !QUANTILES.contains(quantile) => {
                 Some("the quantiles that are measured are 0.5, 0.9, 0.95, 0.99, 0.995 and 0.999")
             }
@@ -96,6 +97,9 @@ impl Data {
         if let Some((key, _)) = templates.find(|(_, template)| template.has_items()) {
             return fault(key, NO_ITEMS);
         }
+        if self.related.iter().any(|related| related.rows > 1_000_000_000) {
+            return fault("related", "from 0 to a billion rows of each");
+        }
         for name in self.files.keys() {
             let below =
                 || self.files.keys().any(|other| other.strip_prefix(name).is_some_and(|rest| rest.starts_with('/')));
@@ -119,51 +123,6 @@ impl Data {
     }
 }
 
-impl Operation {
-    /// What is wrong with its list, and with lists elsewhere.
-    fn items_fault(&self) -> Option<(&'static str, &'static str)> {
-        let expected = self.expect.body.iter().chain(self.expect.has.values()).chain(self.expect.each.values());
-        let is_in_body = self.body.as_ref().is_some_and(Template::has_items);
-        match &self.items {
-            _ if self.path.has_items() => Some(("path", NO_ITEMS)),
-            _ if expected.into_iter().any(Template::has_items) => Some(("expect", NO_ITEMS)),
-            Some(items) if items.each.has_items() => Some(("items.each", "no list is in a list")),
-            Some(items) if !(1..=MOST_ITEMS).contains(&items.count) => Some(("items.count", "from 1 to 10 000")),
-            Some(_) if !is_in_body => Some(("items", "its body has no place for them: {items}")),
-            None if is_in_body => Some(("body", "it has no items for {items}: items = { count, each }")),
-            Some(_) | None => None,
-        }
-    }
-}
-
-impl Operation {
-    /// What is wrong with what its answers acknowledge.
-    fn acknowledges_fault(&self, data: &Data) -> Option<(&'static str, &'static str)> {
-        let acknowledges = self.acknowledges.as_ref()?;
-        let Acknowledges { event, list, partition, offset, record } = acknowledges;
-        let pointers = [Some(partition), Some(offset), event.as_ref(), list.as_ref()];
-        let is_pointer = |pointer: &String| pointer.starts_with('/') && !pointer.contains('~');
-        let sent = || event::sent(&self.body_of(0)?, event.as_deref());
-        match () {
-            () if data.stream.is_none() => Some(("acknowledges", "events are those of a stream: data.stream")),
-            () if self.row != Row::New => Some(("row", "each event is one of its own: row = \"new\"")),
-            () if !self.expect.is_about_json() => {
-                Some(("expect", "what is acknowledged is in JSON: has, rows or each"))
-            }
-            () if !pointers.into_iter().flatten().all(is_pointer) => {
-                Some(("acknowledges", "pointers begin with / and have no ~"))
-            }
-            () if sent().is_none() => {
-                Some(("acknowledges.event", "there is no event in the body, which has a payload"))
-            }
-            () if record.as_ref().is_some_and(|path| path.has_items() || !path.of(0).starts_with('/')) => {
-                Some(("acknowledges.record", "the path of a record; it begins with /"))
-            }
-            () => None,
-        }
-    }
-}
-
 impl Scenario {
     pub(super) fn feeds_fault(&self) -> Option<&'static str> {
         let is_path = |feed: &Feed| feed.path.starts_with('/') && feed.path.parse::<http::Uri>().is_ok();
@@ -178,7 +137,7 @@ impl Scenario {
 
     pub(super) fn load_fault(&self) -> Option<(String, String)> {
         let (load, data) = (&self.load, &self.data);
-        let closed_end = load.seconds.is_some() || load.requests.is_some();
+        let by_end = load.seconds.is_some() || load.requests.is_some();
         let is_in_names = |letter: char| letter.is_alphanumeric() || matches!(letter, '-' | '_');
         let wrong = [
             (
@@ -209,8 +168,12 @@ impl Scenario {
                 "load.requests",
                 "a closed loop ends after seconds or requests, not both",
             ),
-            (load.is_open() && closed_end, "load.schedule", "a schedule has its own end: without seconds and requests"),
-            (!load.is_open() && !closed_end, "load.seconds", "a closed loop ends after seconds or requests"),
+            (load.is_open() && by_end, "load.schedule", "a schedule has its own end: without seconds and requests"),
+            (
+                !load.is_open() && !by_end && load.stages.is_empty(),
+                "load.seconds",
+                "a closed loop ends after seconds or requests",
+            ),
             (load.seconds.is_some_and(|seconds| !is_time(seconds)), "load.seconds", "from a thousandth to a million"),
             (
                 load.requests.is_some_and(|requests| !(1..=1_000_000_000_000).contains(&requests)),
@@ -233,11 +196,6 @@ impl Scenario {
                 "at least 1 (reads of an empty table prove nothing), and at most a billion",
             ),
             (data.spare > 10_000_000, "data.spare", "from 0 to ten million"),
-            (
-                data.related.iter().any(|related| related.rows > 1_000_000_000),
-                "data.related",
-                "from 0 to a billion rows of each",
-            ),
         ];
         let found =
             wrong.iter().find(|(wrong, ..)| *wrong).map(|(_, key, reason)| ((*key).to_owned(), (*reason).to_owned()));
@@ -259,10 +217,7 @@ impl Scenario {
             if operation.name.is_empty() || operation.name.contains(char::is_control) {
                 return fault("name", "a name in one line");
             }
-            if let Some((key, reason)) = operation.items_fault() {
-                return fault(key, reason);
-            }
-            if let Some((key, reason)) = operation.acknowledges_fault(&self.data) {
+            if let Some((key, reason)) = operation.stream_fault(&self.data) {
                 return fault(key, reason);
             }
             if http::HeaderValue::from_str(&operation.content_type).is_err() {
@@ -310,6 +265,9 @@ impl Scenario {
             if effect.operations.is_empty() || !effect.operations.iter().all(known) {
                 return Some((format!("effects[{at}].operations"), "names of operations".to_owned()));
             }
+            if effect.of == Of::Refused && !self.is_refusable(&effect.operations) {
+                return Some((format!("effects[{at}].of"), NOT_REFUSABLE.to_owned()));
+            }
             if !above_zero(effect.each) {
                 let reason = "above 0 (nothing is no effect), and at most a million";
                 return Some((format!("effects[{at}].each"), reason.to_owned()));
@@ -321,6 +279,9 @@ impl Scenario {
                 return fault("no operation has this name");
             }
             if let Some(reason) = objective.bound.fault() {
+                return fault(reason);
+            }
+            if let Some(reason) = self.stage_of_objective_fault(objective) {
                 return fault(reason);
             }
             if let Bound::Response { .. } = objective.bound {

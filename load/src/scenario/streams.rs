@@ -1,5 +1,7 @@
 //! What a scenario says of event streams.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::template::Template;
@@ -46,4 +48,49 @@ pub struct Acknowledges {
     /// The path of a record that the same request writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<Template>,
+}
+
+/// An answer by which the server refuses a request: nothing of it was done, and it says when to come again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RefusedBy {
+    /// The status.
+    pub status: u16,
+    /// The header that says after how many seconds to come again, as a whole number.
+    pub header: String,
+}
+
+impl RefusedBy {
+    /// How long the user of a request is to wait; none where the answer is no refusal.
+    pub fn wait(&self, status: u16, headers: &http::HeaderMap) -> Option<Duration> {
+        let seconds = || headers.get(&self.header)?.to_str().ok()?.parse::<u32>().ok();
+        (status == self.status).then(seconds).flatten().map(|seconds| Duration::from_secs(seconds.into()))
+    }
+}
+
+/// A part of a closed loop with so many users.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stage {
+    /// Users, each with a connection, or a stream of one.
+    pub users: usize,
+    /// How long they start requests.
+    pub seconds: f64,
+}
+
+/// Which requests an effect is of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Of {
+    /// Those with the right answer.
+    #[default]
+    Ok,
+    /// Those that were refused.
+    Refused,
+}
+
+impl Of {
+    pub(super) fn is_ok(&self) -> bool {
+        *self == Self::Ok
+    }
 }

@@ -1,0 +1,126 @@
+//! What is wrong with what a scenario says of streams, of refusals and of stages.
+
+use crate::event;
+use crate::template::Template;
+
+use super::super::{Acknowledges, Bound, Data, Objective, Operation, RefusedBy, Row, Scenario};
+use super::is_time;
+
+/// Why a text has no `{items}`.
+pub(super) const NO_ITEMS: &str = "{items} stands in the body of an operation only";
+
+/// Items of a request at most: as many as the server takes.
+const MOST_ITEMS: u64 = 10_000;
+
+/// Why nothing can be said of refused requests.
+pub(super) const NOT_REFUSABLE: &str = "no operation of it says how it is refused: refusal = { status, header }";
+
+impl Operation {
+    /// What is wrong with its list, and with lists elsewhere.
+    fn items_fault(&self) -> Option<(&'static str, &'static str)> {
+        let expected = self.expect.body.iter().chain(self.expect.has.values()).chain(self.expect.each.values());
+        let is_in_body = self.body.as_ref().is_some_and(Template::has_items);
+        match &self.items {
+            _ if self.path.has_items() => Some(("path", NO_ITEMS)),
+            _ if expected.into_iter().any(Template::has_items) => Some(("expect", NO_ITEMS)),
+            Some(items) if items.each.has_items() => Some(("items.each", "no list is in a list")),
+            Some(items) if !(1..=MOST_ITEMS).contains(&items.count) => Some(("items.count", "from 1 to 10 000")),
+            Some(_) if !is_in_body => Some(("items", "its body has no place for them: {items}")),
+            None if is_in_body => Some(("body", "it has no items for {items}: items = { count, each }")),
+            Some(_) | None => None,
+        }
+    }
+}
+
+impl Operation {
+    /// What is wrong with what its answers acknowledge.
+    fn acknowledges_fault(&self, data: &Data) -> Option<(&'static str, &'static str)> {
+        let acknowledges = self.acknowledges.as_ref()?;
+        let Acknowledges { event, list, partition, offset, record } = acknowledges;
+        let pointers = [Some(partition), Some(offset), event.as_ref(), list.as_ref()];
+        let is_pointer = |pointer: &String| pointer.starts_with('/') && !pointer.contains('~');
+        let sent = || event::sent(&self.body_of(0)?, event.as_deref());
+        match () {
+            () if data.stream.is_none() => Some(("acknowledges", "events are those of a stream: data.stream")),
+            () if self.row != Row::New => Some(("row", "each event is one of its own: row = \"new\"")),
+            () if !self.expect.is_about_json() => {
+                Some(("expect", "what is acknowledged is in JSON: has, rows or each"))
+            }
+            () if !pointers.into_iter().flatten().all(is_pointer) => {
+                Some(("acknowledges", "pointers begin with / and have no ~"))
+            }
+            () if sent().is_none() => {
+                Some(("acknowledges.event", "there is no event in the body, which has a payload"))
+            }
+            () if record.as_ref().is_some_and(|path| path.has_items() || !path.of(0).starts_with('/')) => {
+                Some(("acknowledges.record", "the path of a record; it begins with /"))
+            }
+            () => None,
+        }
+    }
+
+    /// What is wrong with how it is refused.
+    fn refusal_fault(&self) -> Option<(&'static str, &'static str)> {
+        let RefusedBy { status, header } = self.refusal.as_ref()?;
+        match () {
+            () if !(300..600).contains(status) || *status == self.expect.status => {
+                Some(("refusal.status", "from 300 to 599, and not the status of a right answer"))
+            }
+            () if header.parse::<http::HeaderName>().is_err() => {
+                Some(("refusal.header", "no name of a header of HTTP"))
+            }
+            () => None,
+        }
+    }
+
+    /// What is wrong with what it says of a stream.
+    pub(super) fn stream_fault(&self, data: &Data) -> Option<(&'static str, &'static str)> {
+        self.items_fault().or_else(|| self.acknowledges_fault(data)).or_else(|| self.refusal_fault())
+    }
+}
+
+impl Scenario {
+    /// Whether one of these operations, or any where none is named, says how it is refused.
+    pub(super) fn is_refusable(&self, names: &[String]) -> bool {
+        let named = |operation: &&Operation| names.is_empty() || names.contains(&operation.name);
+        self.operations.iter().filter(named).any(|operation| operation.refusal.is_some())
+    }
+
+    /// What is wrong with the parts of a closed loop.
+    pub(in super::super) fn stages_fault(&self) -> Option<(String, String)> {
+        let load = &self.load;
+        let closed_end = load.seconds.is_some() || load.requests.is_some();
+        let users = load.threads..=load.connections.saturating_mul(load.streams);
+        let wrong = [
+            (
+                !load.stages.is_empty() && (load.is_open() || closed_end),
+                "a closed loop in stages ends with them: without schedule, seconds and requests",
+            ),
+            (load.stages.len() > 1000, "at most a thousand"),
+            (
+                !load.stages.iter().all(|stage| users.contains(&stage.users)),
+                "users: at least one for each thread, and at most one for each connection, or stream of one",
+            ),
+            (!load.stages.iter().all(|stage| is_time(stage.seconds)), "seconds: from a thousandth to a million"),
+        ];
+        let found = wrong.iter().find(|(wrong, _)| *wrong);
+        found.map(|(_, reason)| ("load.stages".to_owned(), (*reason).to_owned()))
+    }
+
+    /// Why an objective cannot be that of a stage, or of refused requests.
+    pub(super) fn stage_of_objective_fault(&self, objective: &Objective) -> Option<&'static str> {
+        let is_stage = |stage: usize| (1..=self.load.stages.len()).contains(&stage);
+        if !objective.stage.is_none_or(is_stage) {
+            return Some("no stage has this number: load.stages, from 1 on");
+        }
+        match objective.bound {
+            Bound::RefusedAtLeast(_) | Bound::RefusedAtMost(_) => {
+                (!self.is_refusable(objective.operation.as_slice())).then_some(NOT_REFUSABLE)
+            }
+            Bound::Goodput { of_stage, .. } => (objective.stage.is_none() || !is_stage(of_stage))
+                .then_some("goodput is that of a stage, compared with that of another: stage and of_stage"),
+            Bound::Growth { .. } if objective.stage.is_some() => Some("growth is that of a whole run"),
+            _ => None,
+        }
+    }
+}
