@@ -153,10 +153,10 @@ macro_rules! built_in {
 }
 
 /// The built-in scenarios, by name.
-pub const SCENARIOS: [(&str, &str); 18] = built_in!("scenarios":
+pub const SCENARIOS: [(&str, &str); 19] = built_in!("scenarios":
     "throughput-read" "throughput-write" "rest-crud" "rest-relationships" "graphql" "graphql-twin" "blob-storage" "update" "join" "select"
     "static-files" "lists" "quota-static" "quota-list" "sustained" "single-write" "bulk-write"
-    "backpressure");
+    "backpressure" "write-read-lag");
 
 /// The built-in schedules, by name.
 pub const SCHEDULES: [(&str, &str); 2] = built_in!("schedules": "ramp" "burst");

@@ -282,6 +282,7 @@ impl Worker {
         let end = End { deadline: None, left, at_failure: true };
         users::start(self, &ledger, &end, self.slots_of(self.plan.scenario.load.stages.first()), &mut tasks);
         while tasks.join_next().await.is_some() {}
+        self.appends.borrow_mut().end_warm_up();
         Ok(ledger.accounts())
     }
 
@@ -409,12 +410,12 @@ impl Worker {
         let row = self.row(number)?;
         let request = self.plan.request(number, row);
         let limit = Duration::from_secs_f64(self.plan.scenario.load.timeout_seconds);
+        let intended = arrival.intended;
         let flight = arrival.send(free);
         let started = flight.started;
-        let pending = operation
-            .acknowledges
-            .as_ref()
-            .map(|acknowledges| (acknowledges, Pending::new(&self.appends, slot.number, number, row)));
+        let pending = operation.acknowledges.as_ref().map(|acknowledges| {
+            (acknowledges, Pending::new(&self.appends, slot.number, (number, row), (intended, started)))
+        });
         let answer =
             tokio::time::timeout(limit, slot.connection.exchange(request)).await.unwrap_or(Err(Failure::Timeout));
         let mut ended = Instant::now();

@@ -22,6 +22,7 @@ use crate::growth::{self, Growth};
 use crate::ledger::Account;
 use crate::pinning::Pinned;
 use crate::scenario::{Growing, Objective, Operation, QUANTILES, Scenario};
+use crate::streams::deliveries::Delivered;
 use crate::streams::promises::Promises;
 use crate::tls::Negotiated;
 
@@ -76,6 +77,9 @@ pub struct Run {
     /// What came of the promises of the stream whose events were acknowledged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promises: Option<Promises>,
+    /// What the subscribers of the stream were told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subscribers: Option<Subscribed>,
     /// The processors of both sides, where they had their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pinned: Option<Pinned>,
@@ -92,6 +96,49 @@ pub struct Run {
     pub broken: Vec<String>,
     /// Whether Ctrl-C ended it.
     pub aborted: bool,
+}
+
+/// What the subscribers of a stream were told, and asked for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Subscribed {
+    /// Requests of theirs that the server has counted between both readings of its counters, at least.
+    pub requests_at_least: u64,
+    /// And at most: some are under way at a reading.
+    pub requests_at_most: u64,
+    /// One for each kind of them in the scenario.
+    pub kinds: Vec<Deliveries>,
+}
+
+/// What came of subscribers of one kind.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Deliveries {
+    /// Acknowledged events that had to come, to all of them together; those of the warm-up apart.
+    pub due: u64,
+    /// Those of the warm-up.
+    pub due_in_warm_up: u64,
+    /// Acknowledged events that did not come.
+    pub missing: u64,
+    /// Events that came again, or behind later ones.
+    pub repeated: u64,
+    /// Events that came of requests without an answer.
+    pub unanswered: u64,
+    /// Subscribers that the server ended, or refused.
+    pub ended: u64,
+    /// From the intended start of the append to the arrival, of each delivery.
+    pub lag: Option<Statistics>,
+    /// From the start of the append to the arrival, of each delivery.
+    pub lag_from_start: Option<Statistics>,
+}
+
+impl From<Delivered> for Deliveries {
+    fn from(found: Delivered) -> Self {
+        let Delivered { due, due_before: due_in_warm_up, missing, repeated, unanswered, ended, .. } = found;
+        let of = |times| Statistics::of(times, 0, found.unrecorded);
+        let (lag, lag_from_start) = (of(&found.from_intended), of(&found.from_start));
+        Self { due, due_in_warm_up, missing, repeated, unanswered, ended, lag, lag_from_start }
+    }
 }
 
 /// A stage of a closed loop.

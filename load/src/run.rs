@@ -14,13 +14,17 @@ use crate::ledger::Account;
 use crate::live::{self, Phase};
 use crate::output::remark;
 use crate::quota::Quota;
-use crate::result::{Cell, Counters, Counts, FORMAT, Limited, Loop, Processes, Run, Setup, StageRun, Validity, Window};
+use crate::result::{
+    Cell, Counters, Counts, FORMAT, Limited, Loop, Processes, Run, Setup, StageRun, Subscribed, Validity, Window,
+};
 use crate::rules;
 use crate::scenario::{Effect, Http, Scenario, Stage};
 use crate::server::Server;
 use crate::stored;
 use crate::streams::appends::{self, Appends};
+use crate::streams::deliveries::{self, Taken};
 use crate::streams::promises::Promises;
+use crate::streams::subscribers::{Requests, Running};
 use crate::tls::Tls;
 
 /// Runs a scenario against a server, which gets the scenario's data first unless it has it. The accounts are for the log of histograms.
@@ -102,6 +106,7 @@ impl<'a> Filled<'a> {
     pub fn warm_up(&self, scenario: &Scenario) -> Result<Session<'_>, String> {
         let target = self.server.target(scenario.http)?;
         let followers = (!scenario.feeds.is_empty()).then(|| Followers::start(&scenario.feeds, &target));
+        let subscribers = self.subscribe(scenario, &target).map_err(|reason| self.server.explain(reason))?;
         live::phase(Phase::WarmUp);
         let processors = self.server.pinned.as_ref().map(|pinned| pinned.client.as_slice());
         let warm = || {
@@ -117,6 +122,8 @@ impl<'a> Filled<'a> {
             filled: self,
             id: format!("{}-{}-{}", scenario.name, self.began.as_millis(), std::process::id()),
             followers,
+            asked_before: subscribers.as_ref().map_or_else(Requests::default, Running::requests),
+            subscribers,
             target,
             engine,
             slice: scenario.load.slice(),
@@ -137,6 +144,17 @@ impl<'a> Filled<'a> {
 }
 
 impl Filled<'_> {
+    /// Opens the subscribers of the stream, where it ends now; none where the scenario has none.
+    fn subscribe(&self, scenario: &Scenario, target: &Target) -> Result<Option<Running>, String> {
+        match scenario.acknowledged_stream().filter(|_| !scenario.subscribers.is_empty()) {
+            None => Ok(None),
+            Some(stream) => {
+                let from = self.client.high_watermarks(stream)?;
+                Running::start(&scenario.subscribers, target, &from).map(Some)
+            }
+        }
+    }
+
     /// What came of the promises of the stream: everything is read back. None where nothing is acknowledged.
     fn promises(&self, scenario: &Scenario, appends: &[Appends]) -> Result<Option<Promises>, String> {
         let Some(stream) = scenario.acknowledged_stream() else { return Ok(None) };
@@ -153,6 +171,9 @@ pub struct Session<'a> {
     filled: &'a Filled<'a>,
     id: String,
     followers: Option<Followers>,
+    subscribers: Option<Running>,
+    /// Requests of the subscribers before the first reading of the counters.
+    asked_before: Requests,
     target: Target,
     engine: Engine,
     slice: Option<Duration>,
@@ -226,11 +247,16 @@ impl Session<'_> {
         let aborted = interrupt::is_asked();
         let server_now = server.process.and_then(Cpu::of).filter(|_| self.windows > 1);
         let server_throughout = server_now.zip(self.server_at_first).map(|(now, first)| now.since(&first));
+        let appends = self.engine.end();
+        let drain = Duration::from_secs_f64(scenario.load.drain_seconds);
+        let partitions = self.filled.stream_from.len();
+        let subscribers =
+            self.subscribers.map(|running| subscribed(running, self.asked_before, &appends, partitions, drain));
         let counters = client.counters();
         if let (Some(_), None, Some(reason)) = (&self.counters, &counters, self.target.reach.failure()) {
             return Err(server.explain(format!("{} responds no more: {reason}", server.url)));
         }
-        let promises = self.filled.promises(scenario, &self.engine.end()).map_err(|reason| server.explain(reason))?;
+        let promises = self.filled.promises(scenario, &appends).map_err(|reason| server.explain(reason))?;
         let feeds = self.followers.map_or_else(Vec::new, Followers::stop);
         let throttled_periods = self.throttled_periods.zip(server.throttled_periods());
         let load = &scenario.load;
@@ -271,6 +297,7 @@ impl Session<'_> {
             held: self.held,
             feeds,
             promises,
+            subscribers,
             quota: server.quota.as_ref().map(|quota| limited(quota, throttled_periods)),
             counters: Counters { before: self.counters, after: counters },
             objectives: Vec::new(),
@@ -310,6 +337,30 @@ impl Clocks {
             client_run_queue_wait_seconds: waited.map(|(after, before)| (after - before).max(0.0)),
             think_seconds: None,
         }
+    }
+}
+
+/// Ends the subscribers when all that was acknowledged has come, or after the drain; what came of them.
+fn subscribed(
+    running: Running,
+    before: Requests,
+    appends: &[Appends],
+    partitions: usize,
+    drain: Duration,
+) -> Subscribed {
+    let mut until = vec![0; partitions];
+    for event in appends.iter().flat_map(Appends::sent) {
+        if let Some(until) = until.get_mut(event.partition) {
+            *until = event.offset.saturating_add(1).max(*until);
+        }
+    }
+    let (taken, asked) = running.end(until, drain);
+    let under_way = taken.iter().map(Vec::len).sum::<usize>() as u64;
+    let judged = |taken: &Vec<Taken>| deliveries::judge(taken, appends.iter().flat_map(Appends::sent)).into();
+    Subscribed {
+        requests_at_least: (asked.answered - before.answered).saturating_sub(under_way),
+        requests_at_most: asked.sent - before.answered,
+        kinds: taken.iter().map(judged).collect(),
     }
 }
 

@@ -20,7 +20,7 @@ use crate::random::Distribution;
 use crate::schedule::Schedule;
 use crate::template::Template;
 
-pub use streams::{Acknowledges, Items, Of, RefusedBy, Stage};
+pub use streams::{Acknowledges, Items, Of, RefusedBy, Stage, Subscribers};
 pub use variants::{Mix, Sweep};
 
 /// The quantiles that are looked at.
@@ -49,6 +49,9 @@ pub struct Scenario {
     /// The change feeds that are followed meanwhile.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub feeds: Vec<Feed>,
+    /// The subscribers of the stream, to whom every acknowledged event has to come.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub subscribers: Vec<Subscribers>,
     /// What the server's own counters must show afterwards.
     pub effects: Vec<Effect>,
     /// What must be reached.
@@ -398,6 +401,13 @@ pub enum Bound {
         /// In milliseconds.
         at_most_ms: f64,
     },
+    /// A quantile of the time from the intended start of an append to the arrival of its event, at every kind of subscribers.
+    Lag {
+        /// From 0 to 1.
+        quantile: f64,
+        /// In milliseconds.
+        at_most_ms: f64,
+    },
     /// How much something grows after the first third of the run.
     Growth {
         /// What.
@@ -469,12 +479,13 @@ impl Scenario {
 
     /// What is wrong with what could be read: a key, and the reason.
     pub fn fault(&self) -> Option<(String, String)> {
-        (self
-            .load_fault()
+        let of = |key: &str, reason: &str| (key.to_owned(), reason.to_owned());
+        self.load_fault()
             .or_else(|| self.stages_fault())
             .or_else(|| self.operations_fault())
-            .or_else(|| self.promises_fault()))
-        .or_else(|| self.feeds_fault().map(|reason| ("feeds".to_owned(), reason.to_owned())))
-        .or_else(|| self.sweep.fault(self))
+            .or_else(|| self.promises_fault())
+            .or_else(|| self.feeds_fault().map(|reason| of("feeds", reason)))
+            .or_else(|| self.subscribers_fault().map(|reason| of("subscribers", reason)))
+            .or_else(|| self.sweep.fault(self))
     }
 }

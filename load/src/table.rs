@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use crate::quota::PERIOD_US;
-use crate::result::{Cell, Counts, Judged, Loop, Point, Run, State, Statistics, Validity};
+use crate::result::{Cell, Counts, Deliveries, Judged, Loop, Point, Run, State, Statistics, Validity};
 use crate::rules::{client_bound, quota_not_binding};
 use crate::scenario::{Bound, Http};
 
@@ -102,6 +102,7 @@ fn write_run(run: &Run, out: &mut String) -> std::fmt::Result {
     write_cells(run, out)?;
     write_processes(run, out)?;
     write_server(run, out)?;
+    write_subscribers(run, out)?;
     write_promises(run, out)?;
     for judged in &run.objectives {
         writeln!(out, "{}", objective(judged))?;
@@ -289,6 +290,30 @@ fn write_server(run: &Run, out: &mut String) -> std::fmt::Result {
     }
 }
 
+/// What came to the subscribers of a stream, and how long it took from the intended start of an append and from its start.
+fn write_subscribers(run: &Run, out: &mut String) -> std::fmt::Result {
+    let Some(subscribed) = &run.subscribers else { return Ok(()) };
+    for (kind, planned) in subscribed.kinds.iter().zip(&run.scenario.subscribers) {
+        let path = String::from(planned.path.clone());
+        writeln!(out, "{} subscribers of {path}\n", planned.count)?;
+        let Deliveries { due, missing, repeated, unanswered, ended, .. } = kind;
+        let counts =
+            [("due", due), ("missing", missing), ("repeated", repeated), ("unanswered", unanswered), ("ended", ended)];
+        writeln!(out, "{}", counts.map(|(what, count)| format!("{what} {count}")).join(", "))?;
+        let mut rows = vec![["lag ms", "samples", "mean", "p50", "p95", "p99", "max"].map(str::to_owned).to_vec()];
+        for (what, lag) in [("from intended", &kind.lag), ("from start", &kind.lag_from_start)] {
+            let of = |value: fn(&Statistics) -> f64| lag.as_ref().map_or_else(absent, |lag| milliseconds(value(lag)));
+            let mut row = vec![what.to_owned(), lag.as_ref().map_or_else(absent, |lag| lag.count.to_string())];
+            row.push(of(|lag| lag.mean));
+            row.extend([0.5, 0.95, 0.99].map(|at| quantile(lag.as_ref(), at)));
+            row.push(of(|lag| lag.max as f64));
+            rows.push(row);
+        }
+        write_rows(out, &rows)?;
+    }
+    Ok(())
+}
+
 /// What came of each promise of a stream.
 fn write_promises(run: &Run, out: &mut String) -> std::fmt::Result {
     let Some(promises) = &run.promises else { return Ok(()) };
@@ -320,6 +345,7 @@ fn objective(judged: &Judged) -> String {
         Bound::Growth { of, at_most } => {
             format!("growth of {} at most {at_most}", format!("{of:?}").to_lowercase())
         }
+        Bound::Lag { quantile, at_most_ms } => format!("p{} of the lag at most {at_most_ms} ms", quantile * 100.0),
         Bound::Response { quantile, at_most_ms } => format!("p{} at most {at_most_ms} ms", quantile * 100.0),
     };
     let about = what.stage.map_or(about.clone(), |stage| format!("{about}, stage {stage}"));

@@ -1,9 +1,10 @@
 //! A server of one event stream in memory, `S`, and of one table, `Item`, that keeps its promises except where its fault says otherwise.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::io::BufReader;
+use std::io::{BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -44,6 +45,14 @@ pub enum Fault {
     RefusesForever,
     /// It refuses each third append, and appends it all the same.
     RefusesAndAppends,
+    /// Subscribers are not told of the event at offset 30.
+    LeavesOut,
+    /// Subscribers are told of the event at offset 30 twice.
+    TellsTwice,
+    /// Subscribers are told of the event at offset 31 before the one at offset 30.
+    TellsLate,
+    /// Subscribers are ended at offset 30.
+    EndsSubscribers,
     /// Each tenth record beside an event is not written.
     NoRecord,
 }
@@ -106,6 +115,11 @@ fn serve(shared: &Shared, stream: &TcpStream) -> Option<()> {
         let body: Value = serde_json::from_slice(&body).unwrap_or_default();
         let (status, said) = match (method.as_str(), path) {
             ("GET", "/_counters") => ("200 OK", json!(locked(shared).counters)),
+            ("GET", "/S") if query.contains_key("stream") => return tell(shared, &mut writer),
+            ("GET", "/S") if query.contains_key("wait") => match wait(shared, &query) {
+                Some(said) => said,
+                None => return stream.shutdown(std::net::Shutdown::Both).ok(),
+            },
             ("GET", "/S") => locked(shared).read(&query),
             ("POST", "/S") => locked(shared).append(&body),
             ("POST", "/S/bulk") => match locked(shared).append_all(&body) {
@@ -124,7 +138,73 @@ fn serve(shared: &Shared, stream: &TcpStream) -> Option<()> {
     }
 }
 
+/// The offsets that a subscriber is told of from one on, and where it goes on; none where it is ended.
+fn told(fault: Fault, from: usize, high: usize) -> Option<(Vec<usize>, usize)> {
+    if fault == Fault::TellsLate && from == 30 {
+        return Some(if high > 31 { (vec![31, 30], 32) } else { (vec![], 30) });
+    }
+    let to = if from <= 30 { high.min(31) } else { high };
+    let mut offsets: Vec<_> = (from..to).collect();
+    if offsets.last() == Some(&30) {
+        match fault {
+            Fault::TellsLate => return Some((offsets[..offsets.len() - 1].to_vec(), 30)),
+            Fault::LeavesOut => drop(offsets.pop()),
+            Fault::TellsTwice => offsets.push(30),
+            Fault::EndsSubscribers => return None,
+            _ => {}
+        }
+    }
+    Some((offsets, to))
+}
+
+/// Tells a subscriber of every event from now on.
+fn tell(shared: &Shared, writer: &mut &TcpStream) -> Option<()> {
+    let mut next: Vec<_> = locked(shared).partitions.iter().map(Vec::len).collect();
+    writer.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n:\n\n").ok()?;
+    loop {
+        for (partition, next) in next.iter_mut().enumerate() {
+            let records = {
+                let held = locked(shared);
+                let (offsets, to) = told(held.fault, *next, held.partitions[partition].len())?;
+                *next = to;
+                offsets.into_iter().map(|offset| held.record(partition, offset)).collect::<Vec<_>>()
+            };
+            if !records.is_empty() {
+                writeln!(writer, "event: records\ndata: {}\n", json!({"records": records})).ok()?;
+            }
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// The answer to a read that waits for events; none where the connection is to end.
+fn wait(shared: &Shared, query: &BTreeMap<&str, &str>) -> Option<(&'static str, Value)> {
+    let number = |name: &str| query[name].parse::<usize>().unwrap();
+    let (partition, from) = (number("partition"), number("from"));
+    loop {
+        {
+            let mut held = locked(shared);
+            let high = held.partitions[partition].len();
+            // What was told is behind where it goes on, except where it comes late.
+            let (offsets, next) = told(held.fault, from, high)?;
+            if !offsets.is_empty() {
+                held.count("streams.events_read", offsets.len() as u64);
+                let records: Vec<_> = offsets.into_iter().map(|offset| held.record(partition, offset)).collect();
+                return Some(("200 OK", json!({"records": records, "next": next, "highWatermark": high})));
+            }
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 impl Held {
+    /// An event as it is read.
+    fn record(&self, partition: usize, offset: usize) -> Value {
+        let mut record = json!({"partition": partition, "offset": offset});
+        record.as_object_mut().unwrap().extend(self.partitions[partition][offset].as_object().unwrap().clone());
+        record
+    }
+
     fn count(&mut self, name: &'static str, steps: u64) {
         *self.counters.entry(name).or_default() += steps;
     }
@@ -222,11 +302,9 @@ impl Held {
             return ("400 Bad Request", json!({"detail": "no such partition"}));
         };
         let (high, from, mut records) = (events.len(), number("from").unwrap_or(0), Vec::new());
-        for (offset, event) in events.iter().enumerate().skip(from).take(number("limit").unwrap_or(100)) {
-            let mut record = json!({"partition": partition, "offset": offset});
-            record.as_object_mut().unwrap().extend(event.as_object().unwrap().clone());
+        for offset in (from..high).take(number("limit").unwrap_or(100)) {
             if !(self.fault == Fault::ReadsNothing || self.fault == Fault::Gap && offset == 30) {
-                records.push(record);
+                records.push(self.record(partition, offset));
             }
         }
         let next =

@@ -1,6 +1,6 @@
 //! What a scenario asks of a stream, and each fault of a server of streams by the check that names it.
 
-use strata_load::result::Run;
+use strata_load::result::{Outcome, Run};
 use strata_load::run::run;
 use strata_load::scenario::Scenario;
 use strata_load::server::Server;
@@ -103,6 +103,11 @@ fn rules(run: &Run) -> Vec<String> {
     names
 }
 
+/// Which objectives passed; what did not is blocked where the client was too slow.
+fn passed(run: &Run) -> Vec<bool> {
+    run.objectives.iter().map(|judged| judged.outcome == Outcome::Pass).collect()
+}
+
 #[test]
 fn each_broken_promise_is_named() {
     let text = format!("{SCENARIO}{MORE}").replacen("[\"single\"]", "[\"single\", \"keyed\"]", 1);
@@ -179,9 +184,7 @@ fn what_is_refused_is_counted_apart_in_each_stage() {
     assert_eq!(run.stages.iter().map(|stage| stage.total.refused).sum::<u64>(), refused);
     assert!(run.stages.iter().all(|stage| stage.total.refused > 0), "{:?}", run.stages);
     assert_eq!(run.cells[0].refused_service.as_ref().unwrap().count, refused);
-    let outcomes: Vec<_> = run.objectives.iter().map(|judged| judged.outcome).collect();
-    use strata_load::result::Outcome::{Fail, Pass};
-    assert_eq!(outcomes, [Pass, Fail, Pass, Fail, Pass], "{:?}", run.objectives);
+    assert_eq!(passed(&run), [true, false, true, false, true], "{:?}", run.objectives);
     let text = strata_load::table::text(&run);
     assert!(
         text.contains("stage 1: 1 users") && text.contains("stage 2: 4 users") && text.contains("refused"),
@@ -222,6 +225,65 @@ fn stages_and_refusals_in_a_result_are_checked() {
     named(|run| drop(run.stages.pop()), "T2");
     named(|run| run.stages[0].processes.think_seconds = Some(9.0), "T9");
     named(|run| run.stages[0].window.seconds = 0.2, "T16");
+}
+
+/// A scenario in an open loop with subscribers of both kinds.
+fn subscribed() -> Scenario {
+    let more = r#"
+[[subscribers]]
+count = 2
+path = "/S?stream=sse"
+[[subscribers]]
+count = 4
+path = "/S?partition={n%4}&wait=1000"
+[[objectives]]
+operation = "single"
+bound = { lag = { quantile = 0.9, at_most_ms = 60000.0 } }
+[[objectives]]
+bound = { lag = { quantile = 0.9, at_most_ms = 1e-6 } }
+[[operations]]"#;
+    let open =
+        "schedule = { shape = \"constant\", rate = 200.0, seconds = 1.0 }\nwarm_up_requests = 4\ndrain_seconds = 3.0";
+    let text = SCENARIO.replacen("requests = 400\nwarm_up_requests = 20", open, 1).replacen("[[operations]]", more, 1);
+    Scenario::parse("events.toml", &text).unwrap()
+}
+
+#[test]
+fn every_acknowledged_event_comes_to_every_subscriber() {
+    let run = measure(Fault::None, &subscribed()).unwrap();
+    assert_eq!(run.broken, [""; 0]);
+    let events = run.cells[0].counts.ok + 20 * run.cells[1].counts.ok;
+    let [sse, waiting] = &run.subscribers.as_ref().unwrap().kinds[..] else { panic!("{:?}", run.subscribers) };
+    for (kind, times) in [(sse, 2), (waiting, 1)] {
+        assert_eq!((kind.due, kind.missing, kind.repeated, kind.ended), (times * events, 0, 0, 0));
+        assert!(kind.due_in_warm_up > 0 && kind.unanswered == 0, "{kind:?}");
+        assert_eq!(kind.lag.as_ref().unwrap().count, kind.due);
+        assert_eq!(kind.lag_from_start.as_ref().unwrap().count, kind.due);
+    }
+    assert_eq!(passed(&run), [true, false], "{:?}", run.objectives);
+    assert!(strata_load::table::text(&run).contains("2 subscribers of /S?stream=sse"));
+    let mut wrong = run.clone();
+    wrong.subscribers.as_mut().unwrap().kinds[0].due += 1;
+    assert_eq!(strata_load::rules::broken(&wrong)[0].rule, "T26", "a delivery without a sample");
+    wrong.subscribers = None;
+    assert_eq!(strata_load::rules::broken(&wrong)[0].rule, "T14", "nobody has followed");
+}
+
+#[test]
+fn what_a_subscriber_is_not_told_once_and_in_order_is_named() {
+    for fault in [Fault::LeavesOut, Fault::TellsTwice, Fault::TellsLate, Fault::EndsSubscribers] {
+        let run = measure(fault, &subscribed()).unwrap();
+        assert_eq!(rules(&run), ["T26"], "{fault:?}: {:?}", run.broken);
+        assert_eq!(run.broken.len(), 2, "{fault:?}: both kinds: {:?}", run.broken);
+    }
+}
+
+#[test]
+fn events_of_requests_without_an_answer_come_apart() {
+    let run = measure(Fault::WholeUnanswered, &subscribed()).unwrap();
+    assert_eq!(run.broken, [""; 0]);
+    let kinds = run.subscribers.unwrap().kinds;
+    assert!(run.total.failures() > 0 && kinds.iter().all(|kind| kind.unanswered > 0), "{kinds:?}");
 }
 
 #[test]
@@ -269,6 +331,11 @@ fn keys_of_streams_are_refused_where_they_make_no_sense() {
         ("[load]", "[[objectives]]\nbound = { refused_at_most = 0.5 }\n[load]", "objectives[0]"),
         ("[load]", "[[objectives]]\nstage = 1\nbound = { failures_at_most = 0.5 }\n[load]", "objectives[0]"),
         ("[load]", "[[objectives]]\nbound = { goodput = { of_stage = 1, at_least = 1.0 } }\n[load]", "objectives[0]"),
+        ("[load]", "[[subscribers]]\ncount = 0\npath = \"/S?stream=sse\"\n[load]", "subscribers"),
+        ("[load]", "[[subscribers]]\ncount = 1\npath = \"/S\"\n[load]", "subscribers"),
+        ("[load]", "[[subscribers]]\ncount = 1\npath = \"S?stream=sse\"\n[load]", "subscribers"),
+        ("[load]", "[[subscribers]]\ncount = 1\npath = \"/S?stream=sse&n={items}\"\n[load]", "subscribers"),
+        ("[load]", "[[objectives]]\nbound = { lag = { quantile = 0.9, at_most_ms = 1.0 } }\n[load]", "objectives[0]"),
         ("[load]", "[sweep]\nrates = [10.0]\n[load]", "sweep.rates"),
     ] {
         assert!(SCENARIO.contains(from), "{from}");

@@ -93,7 +93,7 @@ fn loops(run: &Run, cell: &Cell, findings: &mut Findings) {
 }
 
 /// T8 and T9: nothing is cut off, and the statistics can be of one set of numbers.
-fn laws(place: &str, found: &Statistics, window_seconds: f64, findings: &mut Findings) {
+pub(super) fn laws(place: &str, found: &Statistics, window_seconds: f64, findings: &mut Findings) {
     findings.require("T8", found.overflow == 0, || format!("{place}: {} times could not be recorded", found.overflow));
     let all = (found.count + found.beyond) as f64;
     for quantile in &found.quantiles {

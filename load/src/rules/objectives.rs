@@ -21,7 +21,7 @@ fn judge(whole: &Run, objective: &Objective, validity: Validity) -> Judged {
     let (measured, interval, outcome) = measured(whole, run, objective);
     let outcome = outcome.unwrap_or(Outcome::NoData);
     let quantile = match objective.bound {
-        Bound::Response { quantile, .. } => quantile,
+        Bound::Response { quantile, .. } | Bound::Lag { quantile, .. } => quantile,
         Bound::Growth { of: Growing::P99, .. } => 0.99,
         Bound::Growth { of: Growing::Memory | Growing::Descriptors | Growing::Threads, .. }
         | Bound::ThroughputAtLeast(_)
@@ -80,6 +80,12 @@ fn measured(whole: &Run, run: &Run, objective: &Objective) -> (Option<f64>, Opti
             // An interval with the bound in it says neither.
             let told = interval.filter(|[low, high]| high <= at_most || low > at_most);
             (growth.map(|growth| growth.share), interval, told.map(|[_, high]| outcome(high <= *at_most)))
+        }
+        Bound::Lag { quantile, at_most_ms } => {
+            let kinds = run.subscribers.iter().flat_map(|subscribed| &subscribed.kinds);
+            let found = kinds.map(|kind| kind.lag.as_ref()?.at(*quantile)?).collect::<Option<Vec<_>>>();
+            let measured = found.and_then(|found| found.into_iter().max()).map(|nanoseconds| nanoseconds as f64 / 1e6);
+            (measured, None, measured.map(|measured| outcome(measured <= *at_most_ms)))
         }
         Bound::Response { quantile, at_most_ms } => {
             let cell = objective.operation.as_ref().and_then(|name| run.cell(name));

@@ -1,11 +1,13 @@
 //! Rules about streams: what was acknowledged was read back, and is as promised (S1 to S5, T13).
 
-use crate::result::Run;
+use crate::result::{Deliveries, Run};
 
 use super::Findings;
+use super::latency::laws;
 
 pub(super) fn check(run: &Run, findings: &mut Findings) {
     promises(run, findings);
+    subscribers(run, findings);
 }
 
 /// S1 to S5, and T13: each promise was kept wherever it was looked at; T14: every right answer was looked at.
@@ -24,4 +26,28 @@ fn promises(run: &Run, findings: &mut Findings) {
     findings.require("T14", checked >= answers, || {
         format!("{answers} answers acknowledged events, of which {checked} were looked for")
     });
+}
+
+/// T26: what was acknowledged came to every subscriber, once and in order, and each delivery is a sample.
+fn subscribers(run: &Run, findings: &mut Findings) {
+    let (planned, drain) = (&run.scenario.subscribers, run.scenario.load.drain_seconds);
+    let kinds = run.subscribers.as_ref().map_or(&[][..], |subscribed| &subscribed.kinds);
+    findings.require("T14", kinds.len() == planned.len(), || {
+        format!("{} kinds of subscribers have followed, where there are {}", kinds.len(), planned.len())
+    });
+    for (number, kind) in kinds.iter().enumerate() {
+        let place = format!("subscribers[{number}]");
+        let Deliveries { due, missing, repeated, ended, .. } = *kind;
+        findings.require("T14", due > 0, || format!("{place}: no event had to come"));
+        findings.require("T26", missing + repeated + ended == 0, || {
+            format!("{place}: of {due} events {missing} are missing, {repeated} came again or late; {ended} subscribers were ended")
+        });
+        for (what, lag) in [("lag", &kind.lag), ("lag from the start", &kind.lag_from_start)] {
+            let samples = lag.as_ref().map_or(0, |lag| lag.count);
+            findings.require("T26", samples == due || missing > 0, || {
+                format!("{place}: {what}: {samples} samples of {due} deliveries")
+            });
+            lag.iter().for_each(|lag| laws(&format!("{place} {what}"), lag, run.window.seconds + drain, findings));
+        }
+    }
 }

@@ -65,10 +65,10 @@ impl Bound {
             Self::Goodput { at_least, .. } => {
                 (!above_zero(*at_least)).then_some("a share of the other stage's, above 0, and at most a million")
             }
-            Self::Response { quantile, .. } if !QUANTILES.contains(quantile) => {
+            Self::Response { quantile, .. } | Self::Lag { quantile, .. } if !QUANTILES.contains(quantile) => {
                 Some("the quantiles that are measured are 0.5, 0.9, 0.95, 0.99, 0.995 and 0.999")
             }
-            Self::Response { at_most_ms, .. } => {
+            Self::Response { at_most_ms, .. } | Self::Lag { at_most_ms, .. } => {
                 (!(*at_most_ms > 0.0 && *at_most_ms <= 1e9)).then_some("a time is above 0, and at most 1e9 ms")
             }
             Self::Growth { at_most, .. } => {

@@ -68,6 +68,17 @@ impl RefusedBy {
     }
 }
 
+/// Subscribers of the stream whose events are acknowledged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Subscribers {
+    /// How many.
+    pub count: usize,
+    /// Its path and query, in which `{n}` is the number of the subscriber: `stream=sse`, or `wait=` of a read that is asked again from where
+    /// it ended.
+    pub path: Template,
+}
+
 /// A part of a closed loop with so many users.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

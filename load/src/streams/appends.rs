@@ -3,6 +3,8 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -10,6 +12,7 @@ use crate::event::{self, Content};
 use crate::scenario::{Acknowledges, Operation, Scenario};
 use crate::template::Template;
 
+use super::deliveries::Sent;
 use super::promises::{self, Acknowledged, Promises, ReadBack, Unanswered};
 
 /// Where an event was acknowledged, in 64 bits: 47 of the offset, 16 of the partition, one that it was there before.
@@ -41,6 +44,9 @@ struct Request {
     user: u32,
     operation: u32,
     row: u64,
+    /// When it should have started, and when it did; nanoseconds.
+    intended: u64,
+    started: u64,
     /// How many events were acknowledged; none where no answer says what became of it.
     acknowledged: Option<u32>,
 }
@@ -50,6 +56,14 @@ struct Request {
 pub struct Appends {
     requests: Vec<Request>,
     places: Vec<Place>,
+    /// How many of the requests are those of the warm-up.
+    warm_up: usize,
+}
+
+/// A moment of this process, in nanoseconds since the first that was asked for.
+pub fn nanoseconds(moment: Instant) -> u64 {
+    static FIRST: LazyLock<Instant> = LazyLock::new(|| Instant::now() - Duration::from_secs(1));
+    moment.saturating_duration_since(*FIRST).as_nanos() as u64
 }
 
 /// A request that appends and is under way. Without an answer that says what became of it, it is let go: then it may have been carried out.
@@ -61,8 +75,14 @@ pub struct Pending {
 
 impl Pending {
     /// The request of a user about a row starts.
-    pub fn new(appends: &Rc<RefCell<Appends>>, user: u32, operation: usize, row: u64) -> Self {
-        let request = Some(Request { user, operation: operation as u32, row, acknowledged: None });
+    pub fn new(
+        appends: &Rc<RefCell<Appends>>,
+        user: u32,
+        (operation, row): (usize, u64),
+        (intended, started): (Instant, Instant),
+    ) -> Self {
+        let (intended, started) = (nanoseconds(intended), nanoseconds(started));
+        let request = Some(Request { user, operation: operation as u32, row, intended, started, acknowledged: None });
         Self { appends: Rc::clone(appends), request }
     }
 
@@ -122,6 +142,28 @@ fn at<'a>(told: &'a Value, pointer: &str) -> Option<&'a Value> {
 }
 
 impl Appends {
+    /// The warm-up is over; what comes is measured.
+    pub fn end_warm_up(&mut self) {
+        self.warm_up = self.requests.len();
+    }
+
+    /// The events that were acknowledged and not there before.
+    pub fn sent(&self) -> impl Iterator<Item = Sent> + '_ {
+        let mut places = self.places.iter();
+        let answered =
+            self.requests.iter().enumerate().filter_map(|(at, request)| Some((at, request, request.acknowledged?)));
+        answered.flat_map(move |(at, request, told)| {
+            let own: Vec<_> = places.by_ref().take(told as usize).filter(|place| !place.is_duplicate()).collect();
+            own.into_iter().map(move |place| Sent {
+                partition: place.partition(),
+                offset: place.offset(),
+                intended: request.intended,
+                started: request.started,
+                is_measured: at >= self.warm_up,
+            })
+        })
+    }
+
     /// The events that were acknowledged, each as often as it was. One whose place was not told stands nowhere.
     fn acknowledged<'a>(&'a self, scenario: &'a Scenario) -> impl Iterator<Item = Acknowledged> + 'a {
         let mut places = self.places.iter();

@@ -3,7 +3,7 @@
 use crate::event;
 use crate::template::Template;
 
-use super::super::{Acknowledges, Bound, Data, Objective, Operation, RefusedBy, Row, Scenario};
+use super::super::{Acknowledges, Bound, Data, Objective, Operation, RefusedBy, Row, Scenario, Subscribers};
 use super::is_time;
 
 /// Why a text has no `{items}`.
@@ -107,6 +107,25 @@ impl Scenario {
         found.map(|(_, reason)| ("load.stages".to_owned(), (*reason).to_owned()))
     }
 
+    /// What is wrong with the subscribers of the stream.
+    pub(in super::super) fn subscribers_fault(&self) -> Option<&'static str> {
+        let is_path = |subscribers: &Subscribers| {
+            let path = subscribers.path.of(0);
+            let kinds = [path.contains("stream=sse"), path.contains("wait=")];
+            path.starts_with('/') && path.parse::<http::Uri>().is_ok() && kinds[0] != kinds[1]
+        };
+        match () {
+            () if self.subscribers.is_empty() => None,
+            () if self.acknowledged_stream().is_none() => Some("they wait for what an operation acknowledges"),
+            () if !self.subscribers.iter().all(|one| (1..=1000).contains(&one.count)) => Some("count: from 1 to 1000"),
+            () if self.subscribers.iter().any(|one| one.path.has_items()) => Some(NO_ITEMS),
+            () if !self.subscribers.iter().all(is_path) => {
+                Some("path: a path and a query, with stream=sse, or with wait= of a partition")
+            }
+            () => None,
+        }
+    }
+
     /// Why an objective cannot be that of a stage, or of refused requests.
     pub(super) fn stage_of_objective_fault(&self, objective: &Objective) -> Option<&'static str> {
         let is_stage = |stage: usize| (1..=self.load.stages.len()).contains(&stage);
@@ -119,7 +138,11 @@ impl Scenario {
             }
             Bound::Goodput { of_stage, .. } => (objective.stage.is_none() || !is_stage(of_stage))
                 .then_some("goodput is that of a stage, compared with that of another: stage and of_stage"),
-            Bound::Growth { .. } if objective.stage.is_some() => Some("growth is that of a whole run"),
+            Bound::Growth { .. } | Bound::Lag { .. } if objective.stage.is_some() => {
+                Some("it is of a whole run, not of a stage")
+            }
+            Bound::Lag { .. } if self.subscribers.is_empty() => Some("a lag is that of subscribers: [[subscribers]]"),
+            Bound::Lag { .. } if !self.load.is_open() => Some("a bound on lags needs an open loop: load.schedule"),
             _ => None,
         }
     }
