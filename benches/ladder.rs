@@ -1,4 +1,4 @@
-//! The same three requests at every rung: what each layer adds to the raw path under it.
+//! The same requests at every rung: what each layer adds to the raw path under it.
 //!
 //! GET of one record by id, CREATE of one record with two indexes, and LIST of 20 records by equality of an attribute that has a hash
 //! index. Rungs: raw (RocksDB called directly), storage, indexes, transaction (for a list: query), handlers, routing, driver, ingress, each
@@ -14,8 +14,10 @@
 //! calls no layer, so its rows, the cost of that layer alone for the request, are beside the rungs. Locking has no row, because none of the
 //! three takes a lock: an id made by the server is known to no other writer. GET reads no index.
 //!
-//! GRAPHQL_GET and GRAPHQL_LIST are GET and LIST over GraphQL, for all attributes, from the query layer up.
+//! GRAPHQL_GET and GRAPHQL_LIST are GET and LIST over GraphQL, for all attributes, from the query layer up. APPEND, APPEND_100 and READ_100
+//! are of a stream: raw, streams, and from handlers up.
 
+mod events;
 mod floor;
 mod prepared;
 mod served;
@@ -29,6 +31,8 @@ mod get;
 mod graphql;
 #[path = "ladder/list.rs"]
 mod list;
+#[path = "ladder/streams.rs"]
+mod streams;
 
 use std::hint::black_box;
 use std::net::Ipv4Addr;
@@ -62,6 +66,7 @@ fn main() {
         list::encoding(suite);
         list::tcp(suite);
         graphql::rows(suite);
+        streams::rows(suite);
     });
 }
 

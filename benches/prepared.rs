@@ -153,6 +153,12 @@ impl Ours {
         counters.batch_bytes + counters.flushed_bytes + counters.compacted_bytes
     }
 
+    /// Closes it; returns its directory.
+    pub fn into_directory(self) -> TempDir {
+        drop(self.database);
+        self.directory
+    }
+
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }

@@ -8,7 +8,7 @@
 //! bytes, and a cache that holds all of them and is filled before the clock starts. Both look-ups are queries, from their text to the JSON
 //! of their records. **Indexes**: an insert into a table of eight integers, of which none to eight are indexed. **Sharing**: an insert
 //! whose value one record has, or up to a million; its ids are given and scattered, so that entries of one value lie as far apart as those
-//! of many.
+//! of many. **Streams**: a read at the tail by the events before it, an append by the partitions and by the readers that wait.
 //!
 //! Raw RocksDB with as many threads runs beside the verbs, without a goal: it shows how much of a loss or a gain is the engine's. `machine`
 //! shows the worth of a second thread on this machine if nothing is shared: arithmetic in registers only.
@@ -16,9 +16,13 @@
 //! Writes go to the memtable, which is empty at first, and nothing compacts here: the long-term cost of a store's size to a writer is
 //! compaction, which `macro` measures.
 
+mod events;
 mod floor;
 mod prepared;
 mod verbs;
+
+#[path = "scaling/streams.rs"]
+mod streams;
 
 use std::fmt::Write;
 use std::hint::black_box;
@@ -48,6 +52,7 @@ fn main() {
         records(suite);
         indexes(suite);
         sharing(suite);
+        streams::rows(suite);
     });
 }
 

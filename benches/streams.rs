@@ -6,36 +6,27 @@
 //! and writes events as JSON; its floor seeks, iterates over a key for each event and copies the values out. Both sides have stores that
 //! Strata created.
 
+mod events;
 mod floor;
 mod prepared;
 
 use std::hint::black_box;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use floor::Raw;
+use events::{
+    Floor, Ours, PAGE, PAYLOAD_BYTES, WRITTEN, append, append_each, body, chunk_key, list, payload, put_next, raw_read,
+};
 use prepared::{SST, WRITES, options, soft};
 use rust_rocksdb as rocksdb;
 use strata::encoding::body::parse_object;
-use strata::error::Error;
-use strata::schema::{Schema, Stream};
-use strata::streams::{self, Event, Start, Streams, WaitPlace};
-use strata::transaction::{Clock, Database, Precondition};
+use strata::streams::Event;
+use strata::transaction::{Clock, Precondition};
 use strata_harness::data::scatter;
-use strata_harness::{Depth, Facts, OrRefused, Scale, State, Suite, Unit, suite, temporary_directory};
-use tempfile::TempDir;
+use strata_harness::{Depth, Facts, OrRefused, Scale, Suite, Unit, suite};
 
-/// Bytes of the payload where nothing else is said.
-const PAYLOAD_BYTES: usize = 256;
-
-/// Events that a read returns.
-const PAGE: usize = 100;
-
-/// An answer ends at this many bytes by default.
-const ANSWER_BYTES: usize = 1 << 20;
-
-const WRITTEN: &str = "what is written, memtable";
+/// A stream of one partition.
+const SCHEMA: &str = "type Click @stream";
 
 fn main() {
     suite("streams", |suite| {
@@ -49,171 +40,9 @@ fn main() {
     });
 }
 
-/// An open store with streams.
-struct Ours {
-    database: Database,
-    streams: Streams,
-    /// Those who wait for events.
-    waiting: Vec<WaitPlace>,
-    /// Events that each operation appends.
-    promised: AtomicU64,
-    directory: TempDir,
-}
-
-impl Ours {
-    fn fresh(schema: &str) -> Self {
-        let directory = temporary_directory();
-        let schema = Schema::parse(schema).expect("a schema");
-        let database = Database::open(directory.path(), schema, &options()).expect("a store to open");
-        let streams = Streams::open(&database).expect("a healthy store");
-        Self { database, streams, waiting: Vec::new(), promised: AtomicU64::new(0), directory }
-    }
-
-    /// A store with so many events in one partition, appended in lists of so many, in sorted files and in the cache.
-    fn with_events(events: u64, each: u64) -> Self {
-        let ours = Self::fresh("type Click @stream");
-        let payload = payload(PAYLOAD_BYTES);
-        let list: Vec<_> = (0..each).map(|_| Event { payload: &payload, ..Event::default() }).collect();
-        for _ in 0..events / each {
-            prepared_in_time(|| ours.streams.append_all(&ours.database, ours.stream(), &list).map(drop));
-        }
-        ours.database.store().flush().expect("a healthy store");
-        let (mut next, mut answer) = (0, Vec::new());
-        while next < events {
-            next += ours.read(next, events as usize, &mut answer);
-        }
-        ours
-    }
-
-    fn stream(&self) -> &Stream {
-        self.database.schema().stream("Click").expect("the stream of the schema")
-    }
-
-    /// Reads so many events from an offset; returns how many there were.
-    fn read(&self, from: u64, most: usize, answer: &mut Vec<u8>) -> u64 {
-        answer.clear();
-        let limits = (most, ANSWER_BYTES);
-        let page = self.streams.read(&self.database, self.stream(), 0, Start::Offset(from), limits, answer);
-        let events = page.expect("a healthy store").events as u64;
-        black_box(answer);
-        events
-    }
-
-    fn events(&self) -> u64 {
-        let ends = (0..self.stream().partitions).map(|partition| self.streams.watermarks(self.stream(), partition));
-        ends.map(|watermarks| watermarks.expect("a partition").high).sum()
-    }
-
-    /// The same store for raw RocksDB, with the chunk of one event.
-    fn into_floor(self, body: &str) -> Floor {
-        let event = Event::parse(self.stream(), body.as_bytes()).expect("an event");
-        let appended = self.streams.append(&self.database, self.stream(), &event).or_refused();
-        let key = chunk_key(self.stream().id, appended.partition, appended.offset);
-        drop((self.waiting, self.streams, self.database));
-        let raw = Raw::open(self.directory, options().cache_bytes);
-        let stored = raw.database().get_pinned_cf_opt(&raw.events(), key, &raw.read).expect("a healthy store");
-        let stored = stored.expect("the chunk").to_vec();
-        raw.warm_events();
-        Floor { raw, stored, promised: AtomicU64::new(0) }
-    }
-}
-
-/// A store of Strata's, opened without it.
-struct Floor {
-    raw: Raw,
-    /// The chunk that one append has stored.
-    stored: Vec<u8>,
-    /// Keys that each operation puts.
-    promised: AtomicU64,
-}
-
-impl State for Floor {
-    fn settle(&self) {
-        self.raw.settle();
-    }
-
-    fn thread_counters(&self) -> Vec<(&'static str, u64)> {
-        floor::thread_counters()
-    }
-
-    fn verify(&self, operations: u64) {
-        let taken = self.raw.database().latest_sequence_number();
-        assert!(taken >= operations * self.promised.load(Relaxed), "{operations} operations have put {taken} keys");
-    }
-}
-
-/// Retries until the memtables have room: outside every clock.
-fn prepared_in_time(mut attempt: impl FnMut() -> strata::error::Result<()>) {
-    while let Err(error) = attempt() {
-        assert!(matches!(error, Error::Busy { .. }), "{error}");
-        std::thread::sleep(std::time::Duration::from_micros(100));
-    }
-}
-
-impl State for Ours {
-    fn settle(&self) {
-        self.database.store().settle().expect("a healthy store");
-    }
-
-    fn thread_counters(&self) -> Vec<(&'static str, u64)> {
-        floor::thread_counters()
-    }
-
-    fn verify(&self, operations: u64) {
-        let promised = operations * self.promised.load(Relaxed);
-        assert!(self.events() >= promised, "of {promised} events {} are there", self.events());
-        assert_eq!(streams::disagreements(&self.database).expect("a healthy store"), Vec::<String>::new());
-    }
-}
-
-/// A JSON object of this many bytes.
-fn payload(bytes: usize) -> String {
-    let frame = r#"{"text":""}"#.len();
-    format!(r#"{{"text":"{}"}}"#, "click ".repeat(bytes).get(..bytes - frame).expect("ASCII"))
-}
-
-/// The body of an event.
-fn body(payload: &str) -> String {
-    format!(r#"{{"payload":{payload}}}"#)
-}
-
-/// The body of a list of events.
-fn list(payload: &str, number: usize, partitions: usize) -> String {
-    let event = |at: usize| format!(r#"{{"payload":{payload},"partition":{}}}"#, at % partitions);
-    format!(r#"{{"records":[{}]}}"#, (0..number).map(event).collect::<Vec<_>>().join(","))
-}
-
-/// The key of a chunk, as ARCHITECTURE.md and `streams::keys` have it.
-fn chunk_key(stream: u32, partition: u32, last: u64) -> [u8; 16] {
-    let mut key = [0; 16];
-    key[..4].copy_from_slice(&stream.to_be_bytes());
-    key[4..8].copy_from_slice(&partition.to_be_bytes());
-    key[8..].copy_from_slice(&last.to_be_bytes());
-    key
-}
-
 fn writing(op: &str, events: u64) -> Facts {
     let facts = Facts::new(op).data(format!("payloads of {PAYLOAD_BYTES} bytes")).state(WRITTEN);
     facts.durability(soft()).unit(Unit::Records, events).changes_store(WRITES / events.clamp(1, 8), None)
-}
-
-/// Puts the stored chunk for each operation under the next key of a partition.
-fn put_next(floor: Arc<Floor>) -> impl FnMut(u64) -> u64 + Send {
-    floor.promised.store(1, Relaxed);
-    move |index| {
-        let (raw, key) = (&floor.raw, chunk_key(1, 0, index + 1));
-        raw.database().put_cf_opt(&raw.events(), key, &floor.stored, &raw.write).or_refused();
-        1
-    }
-}
-
-fn append(ours: Arc<Ours>, body: String) -> impl FnMut(u64) -> u64 + Send {
-    ours.promised.store(1, Relaxed);
-    move |_| {
-        let event = Event::parse(ours.stream(), body.as_bytes()).expect("an event");
-        black_box(ours.streams.append(&ours.database, ours.stream(), &event).or_refused());
-        1
-    }
 }
 
 fn appends(suite: &mut Suite) {
@@ -223,38 +52,38 @@ fn appends(suite: &mut Suite) {
         let about = facts("appends one event from its JSON body").floor("floor", 0.75, 0.90).allocations_at_most(4);
         let about = if bytes == PAYLOAD_BYTES { about.depth(Depth::Quick) } else { about };
         let body = body(&payload(bytes));
-        let setup = || Ours::fresh("type Click @stream");
+        let setup = || Ours::fresh(SCHEMA);
         suite.row("append", "strata", case, about, setup, |ours| append(ours, body.clone()));
-        let setup = || Ours::fresh("type Click @stream").into_floor(&body);
+        let setup = || Ours::fresh(SCHEMA).into_floor(&body);
         let about = facts("puts the same stored bytes under the next key");
         suite.row("append", "floor", case, about, setup, put_next);
     }
 
+    let keyed = |key: &str| format!(r#"{{"payload":{},"idempotencyKey":"{key}"}}"#, payload(PAYLOAD_BYTES));
     let about = writing("appends one event with an idempotency key, new to its stream", 1).floor("floor", 0.85, 0.93);
     let setup = || {
-        let ours = Ours::fresh("type Click @stream");
+        let ours = Ours::fresh(SCHEMA);
         // So that there are two windows to look into.
         let event = Event { payload: "1", idempotency_key: Some("before".into()), ..Event::default() };
-        let before = ours.database.now() - 1_000_000 * ours.stream().idempotency as i64;
-        let database = ours.database.with_clock(&Clock::standing_at(before));
+        let before = ours.store.database.now() - 1_000_000 * ours.stream().idempotency as i64;
+        let database = ours.store.database.with_clock(&Clock::standing_at(before));
         ours.streams.append(&database, ours.stream(), &event).or_refused();
         ours
     };
     suite.row("append", "strata", "keyed", about, setup, |ours: Arc<Ours>| {
         ours.promised.store(1, Relaxed);
-        let payload = payload(PAYLOAD_BYTES);
+        let mut body = keyed(&"0".repeat(16)).into_bytes();
         move |index| {
-            let key = format!("{:016x}", scatter(index, u64::from(u32::MAX)));
-            let body = format!(r#"{{"payload":{payload},"idempotencyKey":"{key}"}}"#);
-            let event = Event::parse(ours.stream(), body.as_bytes()).expect("an event");
-            u64::from(!ours.streams.append(&ours.database, ours.stream(), &event).or_refused().duplicate)
+            // In place: the floor has no key to make.
+            let digits = body.len() - 18;
+            let key = scatter(index, u64::from(u32::MAX));
+            (0..16).for_each(|at| body[digits + at] = b'a' + (key >> (4 * at) & 15) as u8);
+            let event = Event::parse(ours.stream(), &body).expect("an event");
+            u64::from(!ours.streams.append(&ours.store.database, ours.stream(), &event).or_refused().duplicate)
         }
     });
     let about = writing("gets two keys that are not there, and puts two in one batch", 1);
-    let setup = || {
-        let keyed = format!(r#"{{"payload":{},"idempotencyKey":"{:016x}"}}"#, payload(PAYLOAD_BYTES), 1);
-        Ours::fresh("type Click @stream").into_floor(&keyed)
-    };
+    let setup = || Ours::fresh(SCHEMA).into_floor(&keyed(&"1".repeat(16)));
     suite.row("append", "floor", "keyed", about, setup, |floor: Arc<Floor>| {
         let (mut batch, mut hashed) = (rocksdb::WriteBatch::default(), [0; 32]);
         move |index| {
@@ -273,16 +102,6 @@ fn appends(suite: &mut Suite) {
             1
         }
     });
-}
-
-fn append_all(ours: Arc<Ours>, body: String, events: u64) -> impl FnMut(u64) -> u64 + Send {
-    ours.promised.store(events, Relaxed);
-    move |_| {
-        let list = Event::parse_all(ours.stream(), body.as_bytes()).expect("a list of events");
-        let appended = ours.streams.append_all(&ours.database, ours.stream(), &list).or_refused();
-        assert_eq!(black_box(appended).len() as u64, events);
-        events
-    }
 }
 
 /// Puts a key for each event in one batch.
@@ -321,7 +140,7 @@ fn bulks(suite: &mut Suite) {
             &case,
             about,
             || Ours::fresh(&schema),
-            |ours| append_all(ours, list.clone(), events),
+            |ours| append_each(ours, list.clone(), events),
         );
 
         let setup = || Ours::fresh(&schema).into_floor(&body(&payload));
@@ -358,36 +177,21 @@ fn reads(suite: &mut Suite) {
     for (case, each, at_least, aim) in [("singly", 1, 0.65, 0.8), ("in_lists_of_100", 100, 1.3, 1.8)] {
         let op = format!("reads {PAGE} events from a random offset as JSON, appended {}", case.replace('_', " "));
         let about = facts(&op).floor_id("streams/read/floor/singly", at_least, aim).allocations_at_most(3);
-        suite.row("read", "strata", case, about, || Ours::with_events(n, each), |ours| read(ours, 0));
+        suite.row("read", "strata", case, about, || Ours::with_events(SCHEMA, n, each), |ours| read(ours, 0));
     }
     let about = facts(&format!("seeks a random offset, iterates over {PAGE} keys and copies their values"));
-    let setup = || Ours::with_events(n, 1).into_floor(r#"{"payload":1}"#);
+    let setup = || Ours::with_events(SCHEMA, n, 1).into_floor(r#"{"payload":1}"#);
     suite.row("read", "floor", "singly", about, setup, |floor: Arc<Floor>| {
         let mut answer = Vec::new();
-        move |index| {
-            let raw = &floor.raw;
-            let mut options = rocksdb::ReadOptions::default();
-            options.set_iterate_upper_bound(chunk_key(1, 1, 0));
-            let mut events = raw.database().raw_iterator_cf_opt(&raw.events(), options);
-            events.seek(chunk_key(1, 0, scatter(index, n - PAGE as u64)));
-            answer.clear();
-            let mut read = 0;
-            while let Some(value) = events.value().filter(|_| read < PAGE as u64) {
-                answer.extend_from_slice(value);
-                read += 1;
-                events.next();
-            }
-            black_box(&answer);
-            read
-        }
+        move |index| raw_read(&floor.raw, scatter(index, n - PAGE as u64), &mut answer)
     });
 
     let trimmed = n * 10;
     let about = facts(&format!("reads {PAGE} events from a random offset as JSON, behind {trimmed} that were trimmed"));
     let about = about.floor_id("streams/read/strata/in_lists_of_100", 0.85, 0.95);
     let setup = || {
-        let ours = Ours::with_events(trimmed + n, 100);
-        ours.streams.trim(&ours.database, ours.stream(), 0, trimmed).or_refused();
+        let ours = Ours::with_events(SCHEMA, trimmed + n, 100);
+        ours.streams.trim(&ours.store.database, ours.stream(), 0, trimmed).or_refused();
         ours
     };
     suite.row("read", "strata", "behind_trimmed", about, setup, |ours| read(ours, trimmed));
@@ -399,13 +203,13 @@ fn commits(suite: &mut Suite) {
     let setup = || {
         let ours = Ours::fresh("type Click @stream(partitions: 4)");
         let event = |partition| Event { payload: "1", partition: Some(partition), ..Event::default() };
-        ours.streams.append_all(&ours.database, ours.stream(), &[0, 1, 2, 3].map(event)).or_refused();
+        ours.streams.append_all(&ours.store.database, ours.stream(), &[0, 1, 2, 3].map(event)).or_refused();
         ours
     };
     suite.row("commit", "strata", "4_partitions", about, setup, |ours: Arc<Ours>| {
         move |index| {
             let offsets = [0, 1, 2, 3].map(|partition| (partition, index % 2));
-            let (database, none) = (&ours.database, Precondition::None);
+            let (database, none) = (&ours.store.database, Precondition::None);
             black_box(ours.streams.commit(database, ours.stream(), "mail", &offsets, &none).or_refused());
             1
         }
@@ -429,18 +233,18 @@ fn commits(suite: &mut Suite) {
 
 /// What goes with an event in one transaction, and who waits beside it.
 fn beside(suite: &mut Suite) {
-    const SCHEMA: &str = "type Click @stream
+    const WITH_TABLE: &str = "type Click @stream
         type Item @table { id: ID! @primaryKey  name: String @indexed  n: Int @indexed }";
     let record = |index: u64| format!(r#"{{"id":"{index}","name":"name {index}","n":{index}}}"#);
     let about = writing("creates a record with two indexes, and appends an event in the same transaction", 1);
     let about = about.floor_id("streams/record/strata/without_event", 1.0 / 2.0, 1.0 / 1.4);
-    let setup = || Ours::fresh(SCHEMA);
+    let setup = || Ours::fresh(WITH_TABLE);
     suite.row("record", "strata", "with_event", about, setup, |ours: Arc<Ours>| {
         let payload = payload(PAYLOAD_BYTES);
         move |index| {
             let (body, event) = (record(index), Event { payload: &payload, ..Event::default() });
-            let table = ours.database.table("Item").expect("the table of the schema");
-            let outcome = ours.streams.transact(&ours.database, |transaction, appends| {
+            let table = ours.store.database.table("Item").expect("the table of the schema");
+            let outcome = ours.streams.transact(&ours.store.database, |transaction, appends| {
                 transaction.create(parse_object(table, body.as_bytes())?)?;
                 appends.append(transaction, ours.stream(), &event)
             });
@@ -452,8 +256,9 @@ fn beside(suite: &mut Suite) {
     suite.row("record", "strata", "without_event", about, setup, |ours: Arc<Ours>| {
         move |index| {
             let body = record(index);
-            let table = ours.database.table("Item").expect("the table of the schema");
+            let table = ours.store.database.table("Item").expect("the table of the schema");
             let outcome = ours
+                .store
                 .database
                 .transact(|transaction| transaction.create(parse_object(table, body.as_bytes())?).map(drop));
             outcome.or_refused();
@@ -463,20 +268,18 @@ fn beside(suite: &mut Suite) {
 
     let subscribers = 1000;
     let body = body(&payload(PAYLOAD_BYTES)).replacen('{', r#"{"partition":0,"#, 1);
-    let setup = |waiting: u64| {
-        let mut ours = Ours::fresh("type Click @stream(partitions: 16)");
-        for number in 0..waiting {
-            let partition = 1 + (number % 15) as u32;
-            let place = ours.streams.wait(ours.stream(), &[(partition, 0)], || {});
-            ours.waiting.extend(place.expect("a healthy store"));
-        }
-        ours
-    };
     let about = writing(&format!("appends one event while {subscribers} readers wait in other partitions"), 1);
     let about = about.floor_id("streams/append/strata/no_readers", 0.95, 1.0);
-    suite.row("append", "strata", "1000_readers", about, || setup(subscribers), |ours| append(ours, body.clone()));
+    suite.row(
+        "append",
+        "strata",
+        "1000_readers",
+        about,
+        || Ours::with_readers(subscribers),
+        |ours| append(ours, body.clone()),
+    );
     let about = writing("appends one event to one of 16 partitions while nobody waits", 1);
-    suite.row("append", "strata", "no_readers", about, || setup(0), |ours| append(ours, body.clone()));
+    suite.row("append", "strata", "no_readers", about, || Ours::with_readers(0), |ours| append(ours, body.clone()));
 }
 
 /// Writers that wait for the device.
@@ -489,7 +292,7 @@ fn strong(suite: &mut Suite) {
     let about = about.floor("floor", 0.9, None);
     suite.row("append_strong", "strata", "64_writers", about, setup, |ours| append(ours, body.clone()));
     let setup = || {
-        let mut floor = Ours::fresh("type Click @stream").into_floor(&body);
+        let mut floor = Ours::fresh(SCHEMA).into_floor(&body);
         floor.raw.write.set_sync(true);
         floor
     };

@@ -19,12 +19,15 @@ pub const PATH: &str = "/_console";
 /// The files of the console.
 pub struct Console(Site);
 
-const FILES: [(&str, &[u8]); 11] = [
+const FILES: [(&str, &[u8]); 14] = [
     ("index.html", include_bytes!("console/index.html")),
+    ("streams.html", include_bytes!("console/streams.html")),
     ("graphiql.html", include_bytes!("console/graphiql.html")),
     ("console.css", include_bytes!("console/console.css")),
     ("console.js", include_bytes!("console/console.js")),
+    ("streams.js", include_bytes!("console/streams.js")),
     ("graphiql.js", include_bytes!("console/graphiql.js")),
+    ("elements.js", include_bytes!("console/elements.js")),
     ("server.js", include_bytes!("console/server.js")),
     ("icon.svg", include_bytes!("console/icon.svg")),
     ("graphiql.min.css", include_bytes!("console/vendor/graphiql.min.css")),

@@ -70,6 +70,7 @@ use crate::handlers::{self, Answer, Failure};
 use crate::observability::{self, Context, Observability, Recorder, Span};
 use crate::routing::{Lane, Route, Routes};
 use crate::static_files::{self, Content, Site};
+use crate::streams::Unfinished;
 use crate::transaction::Database;
 pub use body::{Source, read as read_body, waits_to_be_asked};
 use browsers::Browsers;
@@ -348,17 +349,22 @@ impl Ingress {
                 return Answering::later(following::answer_with_events(request, parts, stream, followed));
             }
             Some(Ok(route)) if let Some(wait) = route.waits() => {
-                let request = Unanswered::new(self, context, peer);
+                let mut request = Unanswered::new(self, context, peer);
+                request.of_stream = route.begun();
                 return Answering::later(waiting::answer_at_end(request, parts, wait));
             }
             Some(Ok(ref route)) if let Some(blob) = route.blob() => {
                 return self.answer_with_blob(blob, &parts.headers, context, peer);
             }
-            Some(Ok(route)) => match self.crossing.attempt(&route, &parts.headers, b"") {
-                Attempt::Done(outcome) => outcome,
-                attempt => {
+            Some(Ok(route)) => match (route.begun(), self.crossing.attempt(&route, &parts.headers, b"")) {
+                (of_stream, Attempt::Done(outcome)) => {
+                    self.count_of_stream(of_stream, &outcome);
+                    outcome
+                }
+                (of_stream, attempt) => {
                     context.mark(Span::Handler);
-                    let request = Unanswered::new(self, context, peer);
+                    let mut request = Unanswered::new(self, context, peer);
+                    request.of_stream = of_stream;
                     let held = BodyBytes::none(peer);
                     return Answering::later(answer_later(request, parts, Bytes::new(), held, attempt));
                 }
@@ -562,6 +568,17 @@ impl Ingress {
         tokio::spawn(tokio::time::timeout(deadline, body::discard(body)));
     }
 
+    /// Counts the outcome of a request to a stream.
+    fn count_of_stream(&self, request: Option<Unfinished>, outcome: &handlers::Result<Answer>) {
+        let Some(request) = request else { return };
+        let (streams, failure) = (self.crossing.routes().streams(), outcome.as_ref().err());
+        streams.answered(request, failure.map(Failure::name));
+        let is_refused = failure.is_some_and(|failure| matches!(failure.status().as_u16(), 503 | 507));
+        if request.appends() && is_refused {
+            streams.counts().refused.add(1);
+        }
+    }
+
     /// Returns the answer for an outcome, without its body if only the head was requested.
     fn answer_for(
         &self,
@@ -619,7 +636,7 @@ async fn answer_with_body<B: Source>(mut request: Unanswered, parts: Parts, body
                 loaded.and_then(|load| route.loaded(&load))
             }
             None => {
-                request.appends = route.appends();
+                request.of_stream = route.begun();
                 match ingress.read(&route, &parts, body, request.context(), &peer).await {
                     Err(failure) => Err(failure),
                     Ok((body, held)) => match ingress.crossing.attempt(&route, &parts.headers, &body) {

@@ -27,7 +27,7 @@ const DESCRIPTION: &str = "Tables and event streams over REST, generated from th
     OPTIONS everywhere. The parameters of lists describe conditions of equality only; other operators, logic, and \
     related records in braces are written in the same part of the URL, or in the body of `POST /T/query`. Request \
     bodies may be compressed with gzip; responses are compressed according to `Accept-Encoding`. Every endpoint except \
-    `/_checkpoint` and `/_counters` is open to any client that can reach the server.";
+    `/_checkpoint`, `/_counters` and `/_stats` is open to any client that can reach the server.";
 
 /// The document: what is served of a schema. `max_rows` is the most records that a list has.
 pub fn document(schema: &Schema, max_rows: usize) -> Value {

@@ -5,9 +5,10 @@
 //! without an idempotency key: the next offset is that of the last chunk, the bytes between two offsets are a difference, a time is found by
 //! bisection.
 //!
-//! **Offsets have no gap** because the lock of a partition is held from the choice of an offset to the end of its write, and no longer: never
-//! during a sync. An offset is used up only if its batch was written; where it is not known whether a write that failed will be there after
-//! a restart, the next batch of the partition deletes what stands behind its end.
+//! **Offsets have no gap** because the lock of a partition is held from the choice of an offset to the end of its write, and no longer:
+//! never during a sync. An offset is used up only if its batch was written; where it is not known whether a write that failed will be there
+//! after a restart, the next batch of the partition deletes its chunks. From the low watermark on nothing is deleted by range, so reads
+//! need not look at ranges.
 //!
 //! **Readers take no lock.** They see the events below the *visible* offset: in a soft stream that follows the write, in a strong one the
 //! sync that the append waits for, so that nobody reads what a power cut can take.
@@ -18,6 +19,7 @@
 //!
 //! Non-goals: where an answer waits, and how (`ingress`); what a request looks like (`handlers`).
 
+mod activity;
 mod append;
 mod check;
 mod chunk;
@@ -34,11 +36,14 @@ mod waiting;
 
 use std::sync::Arc;
 
+use activity::Activities;
+pub(crate) use activity::Done;
+pub use activity::{Activity, Quantiles, Rates, RequestKind, Unfinished};
 pub use append::{Appended, Appends};
 pub use check::disagreements;
 pub use counters::Counters;
 pub(crate) use counters::Counts;
-pub use event::{Event, IDEMPOTENCY_KEY_BYTES, KEY_BYTES};
+pub use event::{Event, IDEMPOTENCY_KEY_BYTES, KEY_BYTES, LATEST_MS};
 pub use groups::{GROUP_BYTES, Group, no_group, parse_offsets};
 pub use read::{Page, Start};
 pub use statistics::{PartitionStatistics, Statistics};
@@ -59,6 +64,7 @@ struct Shared {
     database: Database,
     /// In the order of the schema.
     states: Box<[State]>,
+    activities: Box<[Activities]>,
     waiting: Waiting,
     counts: Counts,
     room: Room,
@@ -88,12 +94,14 @@ impl Streams {
     pub fn open(database: &Database) -> Result<Self> {
         let open = || {
             let streams = &database.schema().streams;
-            let states = streams.iter().map(|stream| State::open(database.store(), stream)).collect::<Result<_>>()?;
+            let states: Box<[_]> =
+                streams.iter().map(|stream| State::open(database.store(), stream)).collect::<Result<_>>()?;
             if !streams.is_empty() {
                 database.store().sync()?;
             }
             Ok(Shared {
                 database: database.clone(),
+                activities: states.iter().map(|_| Activities::default()).collect(),
                 states,
                 waiting: Waiting::default(),
                 counts: Counts::default(),

@@ -4,6 +4,7 @@
 
 mod checks;
 mod model;
+mod room;
 mod threads;
 mod trims;
 mod windows;

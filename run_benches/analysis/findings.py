@@ -44,8 +44,8 @@ MIX_PARTS = (("mixed_read", "mixed_create"), ("mixed_get", "mixed_post"))
 """The verbs of a mix by themselves, as the mix has them, in process and over HTTP: they are held against it and are no verbs of their own."""
 
 VERBS = ("create", "read", "update", "delete", MIX)
-REQUESTS = ("get", "create", "list", "graphql_get", "graphql_list")
-RUNGS = ("raw", "storage", "locking", "encoding", "indexes", "transaction", "query", "handlers", "graphql", "routing", "driver", "ingress", "ingress_cpu", "tcp", "tls")
+REQUESTS = ("get", "create", "list", "graphql_get", "graphql_list", "append", "append_100", "read_100")
+RUNGS = ("raw", "storage", "locking", "encoding", "indexes", "transaction", "query", "streams", "handlers", "graphql", "routing", "driver", "ingress", "ingress_cpu", "tcp", "tls")
 """From the bytes to the socket. `driver` is no layer: it builds the request and drives the runtime, with routing behind it, under ingress. The
 clock of `tcp` and `tls` is that of the CPU, as is that of `ingress_cpu`, the rung under them."""
 

@@ -29,7 +29,7 @@ TOLERANCE = 0.10
 FEWEST_POINTS = 3
 """Through two points runs every law."""
 
-_COUNTED = {"records": ("record", "records"), "sharing": ("record that shares the value", "records that share the value"), "indexes": ("index", "indexes")}
+_COUNTED = {"records": ("record", "records"), "sharing": ("record that shares the value", "records that share the value"), "indexes": ("index", "indexes"), "partitions": ("partition", "partitions"), "readers": ("reader that waits", "readers that wait")}
 
 _T_975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093)
 """Student's t, 97.5 %, from one degree of freedom on; the last one serves for more, and is a little wide there."""

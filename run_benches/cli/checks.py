@@ -194,7 +194,7 @@ def _published_rows() -> bool:
 def _at_random() -> bool:
     """What `cargo test` reads at random, twenty-five times as much of it."""
     toolchain.check()
-    return _call(["cargo", "test", "--release", "--lib", "--", "encoding::body", "query::parse"], {"STRATA_FUZZ_CASES": "100000"})
+    return _call(["cargo", "test", "--release", "--lib", "--", "encoding::body", "query::parse", "streams::event"], {"STRATA_FUZZ_CASES": "100000"})
 
 
 def _rocksdb_once() -> bool:

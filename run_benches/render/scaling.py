@@ -32,6 +32,8 @@ AXES = {
     "records": "records in the store",
     "indexes": "indexes of the table",
     "sharing": "records that share the value",
+    "partitions": "partitions of the stream",
+    "readers": "readers that wait",
 }
 """What a row's time is told over, in the order of the page, and in words."""
 

@@ -3,11 +3,10 @@
 // What is shown is made as elements with text, never as markup, so no record can be anything but text. The state is the
 // address: `#Product?category==light`.
 
-import { servedTables, showServer } from "./server.js";
+import { byId, bytes, counted, element, milliseconds, number } from "./elements.js";
+import { Digits, ask, plain, servedTables, showServer, written } from "./server.js";
 
 const FIRST_QUERY = "limit=25";
-/** Longer answers are not read: they help nobody and fill the memory of the page. */
-const MOST_BYTES = 8 << 20;
 /** More rows are not drawn. */
 const MOST_ROWS = 500;
 /** A table that takes longer to count is not counted: the server has other work. */
@@ -15,96 +14,9 @@ const COUNT_MS = 2000;
 /** The server counts no more entries for a plan. */
 const MOST_COUNTED = 256;
 
-const byId = (id) => document.getElementById(id);
-const number = new Intl.NumberFormat("en");
 const encoder = new TextEncoder();
 
-/** An element with attributes and children; texts become text. */
-function element(name, attributes = {}, ...children) {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) {
-    if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
-    else if (value !== undefined && value !== false) made.setAttribute(key, value === true ? "" : value);
-  }
-  made.append(...children.filter((child) => child !== undefined));
-  return made;
-}
-
-/** A number as the server wrote it: JavaScript would lose digits of long integers. */
-class Digits {
-  constructor(text) {
-    this.text = text;
-  }
-}
-
-/** JSON with its numbers as they stand in the text. */
-function parsed(text) {
-  return JSON.parse(text, (_, value, context) =>
-    typeof value === "number" ? new Digits(context?.source ?? String(value)) : value);
-}
-
-/** A value of `parsed` as JSON again. */
-function written(value, indent = "", step = "") {
-  if (value instanceof Digits) return value.text;
-  if (value === null || typeof value !== "object") return JSON.stringify(value);
-  const deeper = indent + step;
-  const [open, close] = Array.isArray(value) ? "[]" : "{}";
-  const parts = Array.isArray(value)
-    ? value.map((item) => written(item, deeper, step))
-    : Object.entries(value).map(([name, item]) => `${JSON.stringify(name)}:${step && " "}${written(item, deeper, step)}`);
-  if (parts.length === 0) return open + close;
-  return step ? `${open}\n${deeper}${parts.join(`,\n${deeper}`)}\n${indent}${close}` : open + parts.join(",") + close;
-}
-
-const plain = (value) => (value instanceof Digits ? Number(value.text) : value);
-const counted = (count, one, many = `${one}s`) => `${number.format(count)} ${count === 1 ? one : many}`;
-const bytes = (count) => (count < 1024 ? `${count} B` : count < 1 << 20 ? `${(count / 1024).toFixed(1)} KiB` : `${(count / (1 << 20)).toFixed(1)} MiB`);
-const milliseconds = (time) => `${time < 10 ? time.toFixed(2) : time.toFixed(0)} ms`;
 const pathOf = (table) => `/${encodeURIComponent(table.name)}`;
-
-// ---- Asking ----------------------------------------------------------------------------------------------------------------
-
-/** A refusal of the server, or why there is no answer. */
-class Refusal extends Error {
-  constructor(problem) {
-    super(problem.detail ?? problem.title);
-    this.problem = problem;
-  }
-}
-
-/** The text of an answer, if it is not too long. */
-async function textOf(answer) {
-  const [decoder, reader] = [new TextDecoder(), answer.body.getReader()];
-  let [text, length] = ["", 0];
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) return { text: text + decoder.decode(), length };
-    length += value.length;
-    if (length > MOST_BYTES) {
-      await reader.cancel();
-      throw new Refusal({ title: `The response is longer than ${bytes(MOST_BYTES)}. Use limit= or select= to get less.` });
-    }
-    text += decoder.decode(value, { stream: true });
-  }
-}
-
-/** Asks, and says what came and how long it took. */
-async function ask(path, options) {
-  const began = performance.now();
-  const answer = await fetch(path, { ...options, headers: { accept: "application/json", ...options?.headers }, cache: "no-store" });
-  const waited = performance.now() - began;
-  const { text, length } = await textOf(answer);
-  const took = performance.now() - began;
-  if (!answer.ok) {
-    let problem = { title: `${answer.status} ${answer.statusText}` };
-    try {
-      problem = JSON.parse(text);
-    } catch { /* the status says it */ }
-    throw new Refusal(problem);
-  }
-  const next = /<([^>]*)>;\s*rel="next"/.exec(answer.headers.get("link") ?? "")?.[1];
-  return { value: parsed(text), next, length, waited, took };
-}
 
 /** A query is sent as a body, so that nothing in it has to be encoded for a URL, and positions are those of the text. */
 const askQuery = (table, query, signal) =>

@@ -1,4 +1,9 @@
-// What both pages know of the server: its address, whether it is well, and its tables.
+// What the pages know of the server: its address, whether it is well, its tables, and its answers.
+
+import { bytes } from "./elements.js";
+
+/** Longer answers are not read: they help nobody and fill the memory of the page. */
+const MOST_BYTES = 8 << 20;
 
 /** Shows in the bar which server this is and whether it can read and write. */
 export async function showServer() {
@@ -19,4 +24,74 @@ export async function servedTables() {
   const answer = await fetch("/_tables");
   if (!answer.ok) throw new Error(`/_tables: ${answer.status}`);
   return answer.json();
+}
+
+/** A number as the server wrote it: JavaScript would lose digits of long integers. */
+export class Digits {
+  constructor(text) {
+    this.text = text;
+  }
+}
+
+/** JSON with its numbers as they stand in the text. */
+function parsed(text) {
+  return JSON.parse(text, (_, value, context) =>
+    typeof value === "number" ? new Digits(context?.source ?? String(value)) : value);
+}
+
+/** A value of `parsed` as JSON again. */
+export function written(value, indent = "", step = "") {
+  if (value instanceof Digits) return value.text;
+  if (value === null || typeof value !== "object") return JSON.stringify(value);
+  const deeper = indent + step;
+  const [open, close] = Array.isArray(value) ? "[]" : "{}";
+  const parts = Array.isArray(value)
+    ? value.map((item) => written(item, deeper, step))
+    : Object.entries(value).map(([name, item]) => `${JSON.stringify(name)}:${step && " "}${written(item, deeper, step)}`);
+  if (parts.length === 0) return open + close;
+  return step ? `${open}\n${deeper}${parts.join(`,\n${deeper}`)}\n${indent}${close}` : open + parts.join(",") + close;
+}
+
+export const plain = (value) => (value instanceof Digits ? Number(value.text) : value);
+
+/** A refusal of the server, or why there is no answer. */
+class Refusal extends Error {
+  constructor(problem) {
+    super(problem.detail ?? problem.title);
+    this.problem = problem;
+  }
+}
+
+/** The text of an answer, if it is not too long. */
+async function textOf(answer) {
+  const [decoder, reader] = [new TextDecoder(), answer.body.getReader()];
+  let [text, length] = ["", 0];
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return { text: text + decoder.decode(), length };
+    length += value.length;
+    if (length > MOST_BYTES) {
+      await reader.cancel();
+      throw new Refusal({ title: `The response is longer than ${bytes(MOST_BYTES)}. Use limit= or select= to get less.` });
+    }
+    text += decoder.decode(value, { stream: true });
+  }
+}
+
+/** Asks, and says what came and how long it took. */
+export async function ask(path, options) {
+  const began = performance.now();
+  const answer = await fetch(path, { ...options, headers: { accept: "application/json", ...options?.headers }, cache: "no-store" });
+  const waited = performance.now() - began;
+  const { text, length } = await textOf(answer);
+  const took = performance.now() - began;
+  if (!answer.ok) {
+    let problem = { title: `${answer.status} ${answer.statusText}` };
+    try {
+      problem = JSON.parse(text);
+    } catch { /* the status says it */ }
+    throw new Refusal(problem);
+  }
+  const next = /<([^>]*)>;\s*rel="next"/.exec(answer.headers.get("link") ?? "")?.[1];
+  return { value: parsed(text), next, length, waited, took };
 }

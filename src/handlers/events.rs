@@ -17,7 +17,7 @@ const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 
 pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// Returns the head of the answer with a change feed, with this body.
+/// Returns the head of an answer with events, with this body.
 pub fn event_stream<B>(body: B) -> Response<B> {
     let mut answer = Response::new(body);
     answer.headers_mut().insert(CONTENT_TYPE, EVENT_STREAM);
@@ -25,13 +25,13 @@ pub fn event_stream<B>(body: B) -> Response<B> {
     answer
 }
 
-/// Checks that the client accepts a change feed.
+/// Checks that the client accepts events.
 ///
 /// # Errors
 /// 406 if it does not.
 pub fn accepts_events(headers: &HeaderMap) -> Result<()> {
     match has_members(headers, ACCEPT) && quality(headers, &["text/event-stream"], false) == 0 {
-        true => Err(Failure::NotAcceptable { available: "a change feed is available as text/event-stream" }),
+        true => Err(Failure::NotAcceptable { available: "a feed is available as text/event-stream" }),
         false => accepts_plain(headers),
     }
 }

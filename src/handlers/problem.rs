@@ -206,9 +206,14 @@ impl Failure {
         self.row().status
     }
 
-    /// Returns the type of the problem: `urn:strata:error:` and a name.
+    /// Returns the name of the problem.
+    pub fn name(&self) -> &'static str {
+        self.row().name
+    }
+
+    /// Returns the type of the problem: `urn:strata:error:` and its name.
     pub fn type_name(&self) -> String {
-        format!("urn:strata:error:{}", self.row().name)
+        format!("urn:strata:error:{}", self.name())
     }
 
     fn row(&self) -> Row {

@@ -12,8 +12,14 @@ use super::{
 };
 use crate::error::Error;
 use crate::schema::Stream;
-use crate::streams::{Appended, Event, Group, Page, Start, Streams, no_group, parse_offsets};
+use crate::streams::{Appended, Done, Event, Group, Page, RequestKind, Start, Streams, no_group, parse_offsets};
 use crate::transaction::Database;
+
+/// The maximum number of events in an answer.
+pub const MOST_EVENTS: u64 = 10_000;
+
+/// The longest time that a read waits for an event, in milliseconds.
+pub const LONGEST_WAIT_MS: u64 = 60_000;
 
 /// What a read asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +54,8 @@ pub struct AtEnd {
 /// 400 for the body; 412 if the event would get another offset than it expects; errors of the database.
 pub fn append(streams: &Streams, database: &Database, stream: &Stream, body: &[u8]) -> Result<Answer> {
     let appended = streams.append(database, stream, &Event::parse(stream, body)?)?;
-    streams.counts().appends.add(1);
+    let done = Done { events: 1, bytes: body.len(), duplicates: usize::from(appended.duplicate) };
+    streams.done(stream, RequestKind::Append, done)?;
     let mut json = Vec::with_capacity(64);
     write_place(&appended, &mut json);
     Ok(with_body(StatusCode::ACCEPTED, JSON, Bytes::from(json)))
@@ -66,8 +73,8 @@ pub fn append_all(
     body: &[u8],
 ) -> Result<Answer> {
     let appended = streams.append_all(database, stream, &Event::parse_all(stream, body)?)?;
-    streams.counts().bulks.add(1);
     let duplicates = appended.iter().filter(|appended| appended.duplicate).count();
+    streams.done(stream, RequestKind::Bulk, Done { events: appended.len(), bytes: body.len(), duplicates })?;
     let mut json = format!("{{\"count\":{},\"duplicates\":{duplicates}", appended.len()).into_bytes();
     let minimal = prefers_minimal(headers);
     if !minimal {
@@ -113,8 +120,11 @@ pub fn read(
     let Reading { partition, from, limit, .. } = *reading;
     let Page { events, next, watermarks } =
         streams.read(database, stream, partition, from, (limit, answer_bytes), &mut json)?;
-    streams.counts().reads.add(1);
-    streams.counts().events_read.add(events as u64);
+    streams.done(
+        stream,
+        RequestKind::Read,
+        Done { events, bytes: if events > 0 { json.len() } else { 0 }, duplicates: 0 },
+    )?;
     let (low, high) = (watermarks.low, watermarks.high);
     write!(json, "],\"next\":{next},\"lowWatermark\":{low},\"highWatermark\":{high}}}").expect("memory takes it");
     let mut answer = with_body(StatusCode::OK, JSON, Bytes::from(json));
@@ -148,6 +158,14 @@ pub fn truncate(streams: &Streams, database: &Database, stream: &Stream) -> Resu
 /// # Errors
 /// Errors of the database.
 pub fn groups(streams: &Streams, database: &Database, stream: &Stream) -> Result<Answer> {
+    Ok(with_body(StatusCode::OK, JSON, Bytes::from(listed(streams, database, stream)?)))
+}
+
+/// Returns the consumer groups by name, as JSON.
+///
+/// # Errors
+/// Errors of the database.
+pub fn listed(streams: &Streams, database: &Database, stream: &Stream) -> crate::error::Result<Vec<u8>> {
     let mut json = b"[".to_vec();
     for (name, group) in streams.groups(database, stream)? {
         if json.len() > 1 {
@@ -156,7 +174,7 @@ pub fn groups(streams: &Streams, database: &Database, stream: &Stream) -> Result
         json.extend_from_slice(&shown(streams, stream, &name, &group)?);
     }
     json.push(b']');
-    Ok(with_body(StatusCode::OK, JSON, Bytes::from(json)))
+    Ok(json)
 }
 
 /// `GET /S/consumers/{group}`: its offsets and lags, or 304 if the client has a current copy of its offsets.

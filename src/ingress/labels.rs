@@ -10,13 +10,14 @@ pub(super) const OTHER: RouteNumber = RouteNumber(0);
 pub(super) const STATIC: RouteNumber = RouteNumber(1);
 
 /// The endpoints beside the tables, in label order.
-const BESIDE: [&str; 10] = [
+const BESIDE: [&str; 11] = [
     "other",
     "static",
     "/_health",
     "/_ready",
     "/_counters",
     "/_metrics",
+    "/_stats",
     "/_tables",
     "/_openapi.json",
     "/_checkpoint",

@@ -1,12 +1,15 @@
-//! Operational endpoints beside the tables: health and readiness, counters and metrics, the list of tables, the console, and checkpoints of
-//! the store.
+//! Operational endpoints beside the tables: health and readiness, counters, metrics and statistics, the list of tables, the console, and
+//! checkpoints of the store.
 //!
 //! Served by an axum `Router`, because none of it is performance-critical.
+
+mod statistics;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use axum::Json;
 use axum::body::{Body, to_bytes};
@@ -60,6 +63,7 @@ struct Shared {
     checkpoints: Option<Arc<Path>>,
     feed: Feed,
     observability: Arc<Observability>,
+    began: Instant,
     /// Made when it is first requested.
     console: OnceCell<Console>,
     ready: AtomicBool,
@@ -94,6 +98,7 @@ impl Operations {
             checkpoints,
             feed,
             observability,
+            began: Instant::now(),
             console: OnceCell::new(),
             ready: AtomicBool::new(false),
             description: OnceLock::new(),
@@ -105,6 +110,7 @@ impl Operations {
             .route("/_ready", shown(get(ready)))
             .route("/_counters", shown(get(counters)))
             .route("/_metrics", shown(get(metrics)))
+            .route("/_stats", shown(get(statistics::statistics)))
             .route("/_tables", shown(get(tables)))
             .route("/_openapi.json", coding(get(described)).options(options))
             .route("/_checkpoint", only_posted(coding(post(checkpoint).route_layer(from_fn(unversioned)))))

@@ -15,22 +15,23 @@ use hyper::body::{Frame, SizeHint};
 use super::peer::Peer;
 use super::pieces::Broken;
 use super::{Body, Ingress};
-use crate::handlers::{Answer, Failure, Result};
+use crate::handlers::{Answer, Result};
 use crate::observability::{Context, Span};
+use crate::streams::Unfinished;
 
 /// A request without an answer yet. It is recorded with its answer, or when it is dropped without one.
 pub(super) struct Unanswered {
     pub(super) ingress: Arc<Ingress>,
     pub(super) peer: Peer,
-    /// Whether it is an append to a stream, whose refusals are counted.
-    pub(super) appends: bool,
+    /// Set if it is an append to a stream, or a read of one.
+    pub(super) of_stream: Option<Unfinished>,
     /// Taken with the answer.
     context: Option<Context>,
 }
 
 impl Unanswered {
     pub(super) fn new(ingress: &Arc<Ingress>, context: Context, peer: &Peer) -> Self {
-        Self { ingress: Arc::clone(ingress), peer: peer.clone(), appends: false, context: Some(context) }
+        Self { ingress: Arc::clone(ingress), peer: peer.clone(), of_stream: None, context: Some(context) }
     }
 
     pub(super) fn context(&mut self) -> &mut Context {
@@ -39,10 +40,7 @@ impl Unanswered {
 
     /// Returns the answer for an outcome: [`Ingress::answer_for`].
     pub(super) fn answer_for(mut self, outcome: Result<Answer>, head: bool, headers: &HeaderMap) -> Response<Body> {
-        let is_refused = |failure: &Failure| matches!(failure.status().as_u16(), 503 | 507);
-        if self.appends && outcome.as_ref().is_err_and(is_refused) {
-            self.ingress.crossing.routes().streams().counts().refused.add(1);
-        }
+        self.ingress.count_of_stream(self.of_stream, &outcome);
         let context = self.taken();
         self.ingress.answer_for(outcome, head, context, headers, &self.peer)
     }

@@ -18,6 +18,7 @@ use super::{Body, Ingress};
 use crate::error::Error;
 use crate::handlers::streams::AtEnd;
 use crate::handlers::{Answer, Failure, Result};
+use crate::streams::Unfinished;
 
 /// A client that waits for events, in a place among the change feeds. For another client, the one that has waited for longest is given up.
 pub(super) struct WaitingClient {
@@ -56,17 +57,17 @@ impl WaitingClient {
 }
 
 /// Answers a read once it has an event, or the time is over.
-pub(super) async fn answer_at_end(request: Unanswered, parts: Parts, wait: Duration) -> Response<Body> {
+pub(super) async fn answer_at_end(mut request: Unanswered, parts: Parts, wait: Duration) -> Response<Body> {
     let head = parts.method == Method::HEAD;
-    let outcome = read(&request, &parts, wait).await;
+    let outcome = read(&mut request, &parts, wait).await;
     request.answer_for(outcome, head, &parts.headers)
 }
 
-async fn read(request: &Unanswered, parts: &Parts, wait: Duration) -> Result<Answer> {
-    let (ingress, deadline) = (&request.ingress, Instant::now() + wait);
+async fn read(request: &mut Unanswered, parts: &Parts, wait: Duration) -> Result<Answer> {
+    let (ingress, deadline) = (Arc::clone(&request.ingress), Instant::now() + wait);
     let mut place = None;
     loop {
-        let answer = read_now(ingress, request, parts).await?;
+        let answer = read_now(&ingress, request, parts).await?;
         let Some(AtEnd { stream, partition, offset }) = answer.extensions().get::<AtEnd>().copied() else {
             return Ok(answer);
         };
@@ -86,6 +87,8 @@ async fn read(request: &Unanswered, parts: &Parts, wait: Duration) -> Result<Ans
             () = place.given_up() => return Ok(answer),
             () = tokio::time::sleep_until(deadline) => return Ok(answer),
         }
+        // Its client has waited for the event, not for the server.
+        request.of_stream.iter_mut().for_each(Unfinished::begin_again);
     }
 }
 

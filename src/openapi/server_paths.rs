@@ -21,6 +21,7 @@ pub(super) fn paths() -> Map<String, Value> {
     let health = [(200, state("Reads and writes work.")), (503, state("Writes are refused."))];
     let ready = [(200, state("Ready.")), (503, state("Shutting down."))];
     let counters = [(200, in_json("Counters since the start.", object(), &[]))];
+    let statistics = [(200, in_json("What streams have, and what requests do with them lately.", object(), &[]))];
     let tables = [(
         200,
         in_json("The tables with their attributes and indexes.", json!({"type": "array", "items": object()}), &[]),
@@ -39,6 +40,7 @@ pub(super) fn paths() -> Map<String, Value> {
         ("/_ready", get("ready", "Readiness", answers::of(&ready, &ANY))),
         ("/_counters", get("counters", "Counters of storage calls and change feeds", answers::of(&counters, &ANY))),
         ("/_metrics", get("metrics", "Metrics for Prometheus", answers::of(&[(200, metrics)], &ANY))),
+        ("/_stats", get("stats", "Streams: watermarks, groups, rates and times", answers::of(&statistics, &ANY))),
         ("/_tables", get("tables", "The served tables", answers::of(&tables, &ANY))),
         ("/_openapi.json", described),
         ("/_checkpoint", json!({"post": checkpoint()})),

@@ -6,11 +6,9 @@ use super::answers::{self, empty, in_json, with_optional_headers};
 use super::paths::{ANY, DELETE, WITH_BODY, body_of, parameter, shared};
 use super::schemas::reference;
 use crate::encoding;
+use crate::handlers::streams::{LONGEST_WAIT_MS, MOST_EVENTS};
 use crate::schema::Stream;
-use crate::streams::{GROUP_BYTES, IDEMPOTENCY_KEY_BYTES, KEY_BYTES};
-
-/// The latest time of an event, in milliseconds since 1970.
-const LATEST_MS: u64 = 253_402_300_799_999;
+use crate::streams::{GROUP_BYTES, IDEMPOTENCY_KEY_BYTES, KEY_BYTES, LATEST_MS};
 
 /// Adds the paths of a stream.
 pub(super) fn add_paths(stream: &Stream, paths: &mut Map<String, Value>) {
@@ -81,12 +79,12 @@ fn read(stream: &Stream) -> Value {
         clause(
             "limit",
             "The maximum number of events; 0: only the watermarks.",
-            json!({"type": "integer", "minimum": 0, "maximum": 10_000}),
+            json!({"type": "integer", "minimum": 0, "maximum": MOST_EVENTS}),
         ),
         clause(
             "wait",
             "How long an empty answer waits for an event, in milliseconds.",
-            json!({"type": "integer", "minimum": 0, "maximum": 60_000}),
+            json!({"type": "integer", "minimum": 0, "maximum": LONGEST_WAIT_MS}),
         ),
         clause(
             "stream",

@@ -21,6 +21,7 @@ use crate::handlers::{
 };
 use crate::query::{Limits, Query};
 use crate::schema::{Stream, Table};
+use crate::streams::{RequestKind, Streams, Unfinished};
 use crate::transaction::Database;
 
 /// A resolved request.
@@ -203,6 +204,18 @@ impl Route<'_> {
     /// Returns whether it appends to a stream, and does nothing else.
     pub fn appends(&self) -> bool {
         matches!(&self.target, Target::Stream(_, streams::Asked::Append | streams::Asked::AppendAll))
+    }
+
+    /// Returns the append to a stream, or the read of one, that begins now, if it is nothing else.
+    pub fn begun(&self) -> Option<Unfinished> {
+        let Target::Stream(stream, asked) = &self.target else { return None };
+        let kind = match asked {
+            streams::Asked::Append => RequestKind::Append,
+            streams::Asked::AppendAll => RequestKind::Bulk,
+            streams::Asked::Read(_) => RequestKind::Read,
+            _ => return None,
+        };
+        self.routes.streams.position(stream).ok().map(|position| Streams::begun(position, kind))
     }
 
     /// Returns the position in the schema of the stream that a subscription follows, and where it begins.

@@ -8,7 +8,7 @@ use super::route::Target;
 use super::{Routes, Template, decoded};
 use crate::error::{Error, Place};
 use crate::handlers::media::{Accepted, AnswerKind, Bodies, BodyFormat};
-use crate::handlers::streams::{Followed, Reading};
+use crate::handlers::streams::{Followed, LONGEST_WAIT_MS, MOST_EVENTS, Reading};
 use crate::handlers::{self, Failure, Result};
 use crate::routing::Route;
 use crate::schema::Stream;
@@ -19,11 +19,8 @@ const BULK: &str = "POST, OPTIONS";
 const GROUPS: &str = "GET, HEAD, OPTIONS";
 const GROUP: &str = "GET, HEAD, PUT, DELETE, OPTIONS";
 
-/// The maximum number of events in an answer, and the usual one.
-const MOST_EVENTS: u64 = 10_000;
+/// The maximum number of events in an answer, unless the request says another.
 const USUAL_EVENTS: u64 = 100;
-
-const LONGEST_WAIT_MS: u64 = 60_000;
 
 /// The most partitions that a subscription follows.
 const FOLLOWED_PARTITIONS: u32 = 64;

@@ -354,6 +354,12 @@ pub(super) fn memtables(space: Space) -> i32 {
     }
 }
 
+/// The number of files in level 0 of a space from which on the engine delays all writes.
+const DELAYING_FILES: i32 = 20;
+
+/// The number of files in level 0 from which on bulk writers wait: those before them, of which the last memtables become files.
+pub(super) const FULL_LEVEL_0: u64 = DELAYING_FILES as u64 - 2;
+
 /// Returns a cache of this capacity; `None` for 0, which the engine does not accept.
 fn cache(bytes: usize) -> Option<rocksdb::Cache> {
     (bytes > 0).then(|| rocksdb::Cache::new_hyper_clock_cache(bytes, 0))
@@ -378,6 +384,7 @@ fn family_options(options: &Options, cache: Option<&rocksdb::Cache>, space: Spac
     family.set_block_based_table_factory(&blocks);
     family.set_write_buffer_size(options.write_buffer_bytes);
     family.set_max_write_buffer_number(memtables(space));
+    family.set_level_zero_slowdown_writes_trigger(DELAYING_FILES);
     family.set_compression_type(rocksdb::DBCompressionType::Lz4);
     family.set_bottommost_compression_type(rocksdb::DBCompressionType::Zstd);
     family.set_disable_auto_compactions(!options.automatic_compactions);

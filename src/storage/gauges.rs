@@ -53,6 +53,12 @@ pub(super) fn memtables(store: &Store, space: Space) -> Result<(u64, u64)> {
     Ok((value(NUM_IMMUTABLE_MEM_TABLE)?.unwrap_or(0), value(CUR_SIZE_ACTIVE_MEM_TABLE)?.unwrap_or(0)))
 }
 
+/// Returns the number of files in level 0 of a space.
+pub(super) fn level_0_files(store: &Store, space: Space) -> Result<u64> {
+    let property = rocksdb::properties::num_files_at_level(0);
+    Ok(store.db().property_int_value_cf(&store.family(space), &property).map_err(property_error)?.unwrap_or(0))
+}
+
 pub(super) fn memtable_bytes(store: &Store) -> Result<u64> {
     sum(store, rocksdb::properties::CUR_SIZE_ALL_MEM_TABLES)
 }

@@ -2,15 +2,15 @@
 
 use serde::Serialize;
 
-use super::Streams;
+use super::{RequestKind, Streams};
 use crate::storage::Striped;
 
 /// Counters since the streams were opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counters {
-    /// Requests for one event that were carried out.
+    /// Appends of one event that were answered.
     pub appends: u64,
-    /// Requests for a list of events that were carried out.
+    /// Appends of a list of events that were answered.
     pub bulks: u64,
     /// Events that were appended, in batches with tables too.
     pub events: u64,
@@ -20,7 +20,7 @@ pub struct Counters {
     pub duplicates: u64,
     /// Appends that were refused for lack of room or time (503, 507).
     pub refused: u64,
-    /// Looks of reads.
+    /// Reads that were answered.
     pub reads: u64,
     /// Events that reads have returned.
     pub events_read: u64,
@@ -30,14 +30,10 @@ pub struct Counters {
 
 #[derive(Default)]
 pub(crate) struct Counts {
-    pub(crate) appends: Striped,
-    pub(crate) bulks: Striped,
     pub(super) events: Striped,
     pub(super) event_bytes: Striped,
     pub(super) duplicates: Striped,
     pub(crate) refused: Striped,
-    pub(crate) reads: Striped,
-    pub(crate) events_read: Striped,
     pub(crate) delivered: Striped,
 }
 
@@ -45,15 +41,18 @@ impl Streams {
     /// Returns counters since the streams were opened.
     pub fn counters(&self) -> Counters {
         let counts = self.counts();
+        let [appends, ..] = self.sums(RequestKind::Append);
+        let [bulks, ..] = self.sums(RequestKind::Bulk);
+        let [reads, events_read, ..] = self.sums(RequestKind::Read);
         Counters {
-            appends: counts.appends.sum(),
-            bulks: counts.bulks.sum(),
+            appends,
+            bulks,
             events: counts.events.sum(),
             event_bytes: counts.event_bytes.sum(),
             duplicates: counts.duplicates.sum(),
             refused: counts.refused.sum(),
-            reads: counts.reads.sum(),
-            events_read: counts.events_read.sum(),
+            reads,
+            events_read,
             delivered: counts.delivered.sum(),
         }
     }

@@ -32,7 +32,7 @@ pub const KEY_BYTES: usize = 1024;
 pub const IDEMPOTENCY_KEY_BYTES: usize = 255;
 
 /// The latest time: the end of the year 9999, in milliseconds since 1970.
-const LATEST_MS: u64 = 253_402_300_799_999;
+pub const LATEST_MS: u64 = 253_402_300_799_999;
 
 /// The members of an event, in the order in which most clients write them.
 const MEMBERS: [&str; 6] = ["payload", "partition", "key", "timestampMs", "idempotencyKey", "expectedOffset"];
@@ -145,6 +145,9 @@ fn read<'a>(
     }
     Ok(event)
 }
+
+#[cfg(test)]
+mod fuzz;
 
 #[cfg(test)]
 mod tests {

@@ -34,19 +34,27 @@ pub struct PartitionStatistics {
 }
 
 impl Streams {
+    /// Returns the statistics of the partitions of a stream.
+    ///
+    /// # Errors
+    /// `Corrupt`; what the engine returns.
+    pub fn partitions(&self, stream: &Stream) -> Result<Vec<PartitionStatistics>> {
+        let of_partition = |partition| {
+            let watermarks = self.watermarks(stream, partition)?;
+            let bytes = trim::kept_bytes(self.0.database.store(), stream, partition, watermarks)?;
+            let Watermarks { low, high } = watermarks;
+            Ok(PartitionStatistics { partition, low_watermark: low, high_watermark: high, bytes })
+        };
+        (0..stream.partitions).map(of_partition).collect()
+    }
+
     /// Returns the statistics of a stream; reads all its idempotency keys.
     ///
     /// # Errors
     /// `Corrupt`; what the engine returns.
     pub fn statistics(&self, stream: &Stream) -> Result<Statistics> {
         let store = self.0.database.store();
-        let partitions = (0..stream.partitions).map(|partition| {
-            let watermarks = self.watermarks(stream, partition)?;
-            let bytes = trim::kept_bytes(store, stream, partition, watermarks)?;
-            let Watermarks { low, high } = watermarks;
-            Ok(PartitionStatistics { partition, low_watermark: low, high_watermark: high, bytes })
-        });
-        let partitions = partitions.collect::<Result<_>>()?;
+        let partitions = self.partitions(stream)?;
         let (snapshot, mut idempotency_keys) = (store.snapshot(), 0);
         let (lower, upper) = (keys::generation(stream.id, 0), keys::generation(stream.id, u64::MAX));
         let mut scan = store.scan(Space::Streams, &lower, &upper, &snapshot, Reach::Disk);

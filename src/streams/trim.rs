@@ -57,11 +57,12 @@ impl Streams {
         })
     }
 
-    /// Trims what is too old or too much, and drops idempotency keys that are no longer known.
+    /// Trims what is too old or too much, drops idempotency keys that are no longer known, and notes the counters that rates need.
     ///
     /// # Errors
     /// The first of what went wrong, after everything else was done: `Corrupt`; what the engine returns; `Busy`.
     pub fn work(&self, database: &Database) -> Result<()> {
+        self.look();
         let mut outcome = Ok(());
         for (stream, state) in self.0.database.schema().streams.iter().zip(&self.0.states) {
             for (partition, of) in (0..).zip(&state.partitions) {
@@ -187,6 +188,8 @@ fn drop_generations(database: &Database, stream: &Stream, state: &State) -> Resu
         database.store().delete_range(&mut batch, Space::Streams, &lower, &upper);
         database.store().write(&batch, Durability::Soft)?;
         database.store().remove_files_between(Space::Streams, &lower, &upper)?;
+        // Of the others, which hold keys of the next generation, too, the rest.
+        database.store().compact_between(Space::Streams, &lower, &upper)?;
         state.generations.write().retain(|known| *known != generation);
     }
     Ok(())

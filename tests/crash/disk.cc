@@ -9,10 +9,13 @@
 //   NUMBER    the bytes of that file
 //   syncs     how many syncs of logs (*.log) have ended, as text
 //
+// While that folder has a file named `full`, a log takes only the first half of what is written to it.
+//
 // With POWER_CUT_IGNORES_SYNCS=1 a sync of a log does nothing and succeeds: a test that does not notice that, proves nothing.
 
 #include <dirent.h>
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -180,6 +183,12 @@ void note_appended(int descriptor) {
     note_written(descriptor, appends ? about.st_size : lseek(descriptor, 0, SEEK_CUR));
 }
 
+bool is_log_of_full_disk(int descriptor) {
+    Locked locked(disk()->lock);
+    auto found = disk()->opened.find(descriptor);
+    return found != disk()->opened.end() && found->second.is_log && access((disk()->folder + "/full").c_str(), F_OK) == 0;
+}
+
 int sync(int descriptor, int (*really)(int)) {
     {
         Locked locked(disk()->lock);
@@ -252,6 +261,12 @@ int close(int descriptor) {
 }
 
 ssize_t write(int descriptor, const void* bytes, size_t count) {
+    static thread_local bool was_halved = false;
+    if (is_log_of_full_disk(descriptor)) {
+        was_halved = !was_halved && count > 1;
+        if (!was_halved) return errno = ENOSPC, -1;
+        count /= 2;
+    }
     note_appended(descriptor);
     return REAL(write)(descriptor, bytes, count);
 }

@@ -14,6 +14,9 @@ use strata::schema::Durability;
 use super::{THREADS, Victim, WRITER, missing, open};
 use crate::engine::{Random, ids, json};
 
+/// The folder of the modelled disk.
+pub(super) const DISK: &str = "POWER_CUT_DISK";
+
 /// The library, compiled.
 static LIBRARY: LazyLock<PathBuf> = LazyLock::new(|| {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
@@ -34,6 +37,13 @@ pub(super) struct Cut {
     syncs: usize,
 }
 
+/// Returns a command that runs this program with its data on a modelled disk.
+pub(super) fn on_disk(disk: &Path, data: &Path) -> Command {
+    let mut command = Command::new(env::current_exe().expect("this program has a path"));
+    command.env("LD_PRELOAD", &*LIBRARY).env("POWER_CUT_ROOT", data).env(DISK, disk);
+    command
+}
+
 /// Lets a victim write on `data` until so many are acknowledged, cuts the power, and puts what is left in its place.
 pub(super) fn cut(
     test: &str,
@@ -44,8 +54,7 @@ pub(super) fn cut(
     ignores_syncs: bool,
 ) -> Cut {
     let disk = tempfile::tempdir().expect("there is a temporary directory");
-    let mut command = Command::new(env::current_exe().expect("this program has a path"));
-    command.env("LD_PRELOAD", &*LIBRARY).env("POWER_CUT_ROOT", data).env("POWER_CUT_DISK", disk.path());
+    let mut command = on_disk(disk.path(), data);
     if ignores_syncs {
         command.env("POWER_CUT_IGNORES_SYNCS", "1");
     }

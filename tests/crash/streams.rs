@@ -2,13 +2,13 @@
 //! one request is there as a whole or not at all.
 
 use std::collections::{BTreeMap, HashMap};
-use std::env;
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;
+use std::{env, fs};
 
 use strata::encoding::body::parse_object;
-use strata::error::{Error, OffsetFault};
+use strata::error::{Error, OffsetFault, Result};
 use strata::schema::{Durability, Schema, Stream};
 use strata::storage::Options;
 use strata::streams::{self, Appended, Event, Start, Streams};
@@ -115,8 +115,12 @@ impl Opened {
     }
 
     fn keyed(&self, name: &str) -> Appended {
+        self.try_keyed(name).expect("a healthy store")
+    }
+
+    fn try_keyed(&self, name: &str) -> Result<Appended> {
         let event = Event { payload: &format!("{name:?}"), idempotency_key: Some(name.into()), ..Event::default() };
-        self.streams.append(&self.database, self.stream(), &event).expect("a healthy store")
+        self.streams.append(&self.database, self.stream(), &event)
     }
 }
 
@@ -268,6 +272,72 @@ fn soft_events_survive_kill_9() {
 #[test]
 fn strong_events_survive_kill_9() {
     rounds(Durability::Strong, 20, 300);
+}
+
+#[test]
+#[ignore = "it takes minutes"]
+fn events_survive_many_kills() {
+    rounds(Durability::Soft, 100, 2000);
+    rounds(Durability::Strong, 100, 300);
+}
+
+/// Appends until it is killed; now and then the disk is full for one append.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[test]
+fn a_victim_on_a_disk_that_is_full_at_times() {
+    let Some(directory) = env::var_os(DIRECTORY) else {
+        return;
+    };
+    let variable = |name| env::var(name).expect("the parent set all of them");
+    let (durability, round) = (variable(DURABILITY), variable(ROUND));
+    let full = Path::new(&variable(super::power::DISK)).join("full");
+    let mut opened = Opened::at(directory.as_ref(), &durability);
+    let say = |line: String| writeln!(std::io::stdout().lock(), "\n{line}").expect("the parent listens");
+    for number in 0.. {
+        let name = format!("{round}-{number}th");
+        if number % 20 < 19 {
+            let place = opened.keyed(&name);
+            say(format!("acknowledged {name} {}:{}", place.partition, place.offset));
+            continue;
+        }
+        fs::write(&full, "").expect("the real disk has room");
+        opened.try_keyed(&name).expect_err("the disk is full");
+        fs::remove_file(&full).expect("it was made");
+        say(format!("refused {name}"));
+        // The engine may take nothing more until the store is opened again.
+        if opened.try_keyed(&format!("{round}-{number}th again")).is_err() {
+            drop(opened);
+            opened = Opened::at(directory.as_ref(), &durability);
+        }
+    }
+}
+
+/// What stands behind a write that has failed goes on where it would have stood.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[test]
+fn a_write_that_fails_between_others_leaves_neither_event_nor_key_nor_gap() {
+    for durability in [Durability::Soft, Durability::Strong] {
+        let (directory, disk) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+        let (mut random, mut all) = (Random(0xF011), HashMap::new());
+        for round in 0..5 {
+            let program = super::power::on_disk(disk.path(), directory.path());
+            let test = "crash::streams::a_victim_on_a_disk_that_is_full_at_times";
+            let mut victim = Victim::run(program, test, directory.path(), durability, round);
+            assert!(victim.read(40 + random.below(100)), "the victim ended by itself");
+            let refused = victim.refusals.clone();
+            assert!(!refused.is_empty());
+            let _ = fs::remove_file(disk.path().join("full"));
+            all.extend(victim.kill());
+            let opened = Opened::at(directory.path(), durability.name());
+            assert_eq!(wrong(&opened, &all), Vec::<String>::new(), "{} round {round}", durability.name());
+            for name in refused {
+                let sent = opened.keyed(&name);
+                assert!(!sent.duplicate, "{name} was refused, and stands at {}:{}", sent.partition, sent.offset);
+                all.insert(name, format!("{}:{}", sent.partition, sent.offset));
+            }
+            assert_eq!(wrong(&opened, &all), Vec::<String>::new(), "sent again");
+        }
+    }
 }
 
 /// What was read in a strong stream counts as acknowledged.

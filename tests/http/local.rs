@@ -8,9 +8,10 @@ use strata::ingress::Network;
 use super::client::{Connection, ask, ask_with, start};
 
 /// What only clients on the same machine may ask for.
-const LOCAL: [(&str, &str, u16); 4] = [
+const LOCAL: [(&str, &str, u16); 5] = [
     ("POST", "/_checkpoint", 201),
     ("GET", "/_counters", 200),
+    ("GET", "/_stats", 200),
     ("GET", "/_console", 200),
     ("GET", "/_console/console.js", 200),
 ];

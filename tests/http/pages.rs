@@ -124,7 +124,7 @@ fn files_and_uploads_may_be_embedded_but_no_upload_is_executed() {
 }
 
 /// Requests of all kinds, and their status.
-const ALL_KINDS: [(&str, &str, &str, u16); 39] = [
+const ALL_KINDS: [(&str, &str, &str, u16); 40] = [
     ("PUT", "/Product/1", r#"{"name":"Lamp"}"#, 201),
     ("POST", "/Product", r#"[{"name":"Lamp"},{"name":"Chair"}]"#, 201),
     ("PATCH", "/Product/1", r#"{"note":"new"}"#, 200),
@@ -157,6 +157,7 @@ const ALL_KINDS: [(&str, &str, &str, u16); 39] = [
     ("HEAD", "/_ready", "", 200),
     ("GET", "/_metrics", "", 200),
     ("GET", "/_counters", "", 200),
+    ("GET", "/_stats", "", 200),
     ("GET", "/_tables", "", 200),
     ("GET", "/_openapi.json", "", 200),
     ("GET", "/_console", "", 200),

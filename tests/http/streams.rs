@@ -184,3 +184,73 @@ fn appends_in_flight_are_limited_and_nothing_else_is() {
     chunked.send_chunk(long.as_bytes());
     assert_eq!(chunked.receive(false).status, 413);
 }
+
+fn statistics(url: &str) -> Value {
+    let answer = ask(url, "GET", "/_stats", "");
+    assert_eq!(answer.status, 200, "{answer:?}");
+    serde_json::from_str(&answer.body).unwrap()
+}
+
+#[test]
+fn statistics_tell_requests_of_each_kind_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), |_| {});
+    let url = server.url();
+    let nothing = statistics(url)["streams"][0].clone();
+    assert_eq!(nothing["name"], "Click");
+    let none = json!({"requestsPerSecond": 0.0, "eventsPerSecond": 0.0, "bytesPerSecond": 0.0});
+    let absent = json!({"p50": null, "p95": null, "p99": null});
+    let empty = json!({"requests": 0, "events": 0, "bytes": 0, "duplicates": 0, "refused": {},
+        "last10s": none, "last60s": none, "microseconds": absent});
+    for kind in ["appends", "bulks", "reads"] {
+        assert_eq!(nothing[kind], empty, "{kind}");
+    }
+
+    let keyed = r#"{"payload":1,"partition":0,"idempotencyKey":"k"}"#;
+    (0..30).for_each(|_| assert_eq!(ask(url, "POST", "/Click", keyed).status, 202));
+    let ten = vec![r#"{"payload":2,"partition":1}"#; 10].join(",");
+    let ten = format!("{{\"records\":[{ten}]}}");
+    assert_eq!(ask(url, "POST", "/Click/bulk", &ten).status, 202);
+    for (path, body, status) in [
+        ("/Click", r#"{"partition":0}"#, 400),
+        ("/Click", r#"{"payload":1,"partition":0,"expectedOffset":7}"#, 412),
+        ("/Click/bulk", r#"{"records":[{}]}"#, 400),
+    ] {
+        assert_eq!(ask(url, "POST", path, body).status, status, "{body}");
+    }
+    assert_eq!(ask(url, "DELETE", "/Click?partition=1&before=4", "").status, 200);
+    for (query, status) in [("partition=1", 200), ("partition=1&from=4&wait=9", 200), ("partition=1&from=3", 410)] {
+        assert_eq!(ask(url, "GET", &format!("/Click?{query}"), "").status, status, "{query}");
+    }
+    assert_eq!(ask(url, "GET", "/Click?partition=0&from=1&wait=1", "").status, 200, "it has looked twice");
+    let group = r#"{"offsets":[{"partition":1,"offset":5}]}"#;
+    assert_eq!(ask(url, "PUT", "/Click/consumers/g", group).status, 200);
+
+    let all = statistics(url);
+    assert!(all["uptimeSeconds"].as_f64().unwrap() > 0.0);
+    let click = &all["streams"][0];
+    let watermarks = |partition: usize| {
+        let of = &click["partitions"][partition];
+        assert_eq!((&of["partition"], of["bytes"].as_u64() > Some(0)), (&json!(partition), true), "{of}");
+        (of["lowWatermark"].as_u64().unwrap(), of["highWatermark"].as_u64().unwrap())
+    };
+    assert_eq!((watermarks(0), watermarks(1)), ((0, 1), (4, 10)));
+    assert_eq!(click["groups"], json!([{"group": "g", "offsets": [{"partition": 1, "offset": 5, "lag": 5}]}]));
+    let counted = |kind: &str| {
+        let number = |name: &str| click[kind][name].as_u64().unwrap();
+        (number("requests"), number("events"), number("duplicates"), click[kind]["refused"].clone())
+    };
+    assert_eq!(counted("appends"), (30, 30, 29, json!({"invalid": 1, "stale": 1})));
+    assert_eq!(counted("bulks"), (1, 10, 0, json!({"invalid": 1})));
+    assert_eq!(counted("reads"), (3, 12, 0, json!({"gone": 1})));
+    assert_eq!(click["appends"]["bytes"], 30 * keyed.len());
+    assert_eq!(click["bulks"]["bytes"], ten.len());
+    assert!(click["appends"]["last10s"]["requestsPerSecond"].as_f64() > Some(0.0), "{click}");
+    let times = &click["appends"]["microseconds"];
+    assert!(
+        times["p50"].as_f64() > Some(0.0) && times["p95"].is_null(),
+        "of thirty, one and a half are beyond: {times}"
+    );
+    assert_eq!(counters(url)["appends"], 30);
+    assert_eq!(counters(url)["reads"], 3);
+}

@@ -36,6 +36,28 @@ fn a_key_is_known_for_its_window() {
     }
 }
 
+/// Keys of two windows in one file, so that no file has only those that are dropped.
+#[test]
+fn keys_that_are_no_longer_known_give_their_space_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let opened = Opened::at(directory.path(), SDL);
+    let store = opened.database.store();
+    for (seconds, number) in [(1000, 5000), (1100, 50)] {
+        (0..number).for_each(|key| assert!(!send(&opened, &format!("{seconds} {key}"), 0, seconds).2));
+    }
+    opened.streams.trim(&opened.database, opened.stream("Click"), 0, 5050).unwrap();
+    store.compact().unwrap();
+    let before = store.uncompressed_bytes().unwrap();
+    assert!(before > 5000 * 32, "{before}");
+    opened.streams.work(&opened.database.with_clock(&Clock::standing_at(1_199_000_000))).unwrap();
+    assert_eq!(store.uncompressed_bytes().unwrap(), before, "both windows are known");
+    opened.streams.work(&opened.database.with_clock(&Clock::standing_at(1_201_000_000))).unwrap();
+    store.settle().unwrap();
+    let after = store.uncompressed_bytes().unwrap();
+    assert!(after < before / 10, "{before} bytes before, {after} after");
+    assert_eq!(send(&opened, "1100 49", 0, 1199), (0, 5049, true), "the other window's stay");
+}
+
 #[test]
 fn a_clock_that_goes_back_takes_nothing_with_it() {
     let directory = tempfile::tempdir().unwrap();
