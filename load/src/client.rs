@@ -137,11 +137,15 @@ impl Client {
         })
     }
 
-    /// What the server has counted so far; none where it tells nobody. It may have closed a connection that nothing used for the length
-    /// of a window: so once more.
+    /// Reads. The server may have closed a connection that nothing used for the length of a window, or have been started again: so once more.
+    fn get(&self, path: &str) -> Result<Answer, String> {
+        let ask = || self.ask("GET", path, String::new());
+        ask().or_else(|_| ask())
+    }
+
+    /// What the server has counted so far; none where it tells nobody.
     pub fn counters(&self) -> Option<counters::Counters> {
-        let ask = |path| self.ask("GET", path, String::new()).ok();
-        let read = |path| ask(path).or_else(|| ask(path)).filter(|answer| answer.status == 200);
+        let read = |path| self.get(path).ok().filter(|answer| answer.status == 200);
         let storage: Value = serde_json::from_slice(&read("/_counters")?.body).ok()?;
         let routes = read("/_metrics").map(|answer| counters::of_routes(&String::from_utf8_lossy(&answer.body)));
         Some(counters::numbers(&storage).into_iter().chain(routes.into_iter().flatten()).collect())

@@ -153,10 +153,27 @@ macro_rules! built_in {
 }
 
 /// The built-in scenarios, by name.
-pub const SCENARIOS: [(&str, &str); 19] = built_in!("scenarios":
+pub const SCENARIOS: [(&str, &str); 25] = built_in!("scenarios":
     "throughput-read" "throughput-write" "rest-crud" "rest-relationships" "graphql" "graphql-twin" "blob-storage" "update" "join" "select"
     "static-files" "lists" "quota-static" "quota-list" "sustained" "single-write" "bulk-write"
-    "backpressure" "write-read-lag");
+    "read-throughput" "write-read-lag" "mixed-workload" "backpressure" "consistency" "peak-single" "peak-bulk" "tables-beside");
+
+/// Built-in scenarios that are run together, by the name of the group.
+pub const GROUPS: [(&str, &[&str]); 1] = [(
+    "streams",
+    &[
+        "single-write",
+        "bulk-write",
+        "read-throughput",
+        "write-read-lag",
+        "mixed-workload",
+        "backpressure",
+        "consistency",
+        "peak-single",
+        "peak-bulk",
+        "tables-beside",
+    ],
+)];
 
 /// The built-in schedules, by name.
 pub const SCHEDULES: [(&str, &str); 2] = built_in!("schedules": "ramp" "burst");
@@ -254,9 +271,13 @@ fn with_numbers(reason: String) -> String {
     if set.is_empty() { reason } else { format!("{reason} (the environment has {})", set.join(" ")) }
 }
 
-/// Carries out built-in scenarios, as the flags say, and ends.
+/// Carries out built-in scenarios, or groups of them, as the flags say, and ends.
 pub fn carry_out(names: &[&str], flags: &Flags) -> ExitCode {
-    exit(names.iter().map(|name| scenario(name)).collect::<Result<_, _>>().and_then(|scenarios| flags.run(scenarios)))
+    let names = names.iter().flat_map(|name| match GROUPS.iter().find(|(group, _)| group == name) {
+        Some((_, scenarios)) => scenarios.to_vec(),
+        None => vec![*name],
+    });
+    exit(names.map(scenario).collect::<Result<_, _>>().and_then(|scenarios| flags.run(scenarios)))
 }
 
 impl Flags {

@@ -53,11 +53,26 @@ pub struct Reach {
     /// So that a response need not take the lock.
     is_failing: AtomicBool,
     lost: watch::Sender<Option<String>>,
+    outages: watch::Sender<Outages>,
+}
+
+/// How often a server was ended on purpose.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outages {
+    /// For each time how many requests it met in flight.
+    pub met: Vec<u64>,
+    /// Whether it has not been started again yet.
+    pub is_down: bool,
 }
 
 impl Default for Reach {
     fn default() -> Self {
-        Self { failing: Lock::default(), is_failing: AtomicBool::new(false), lost: watch::Sender::new(None) }
+        Self {
+            failing: Lock::default(),
+            is_failing: AtomicBool::new(false),
+            lost: watch::Sender::new(None),
+            outages: watch::Sender::default(),
+        }
     }
 }
 
@@ -83,12 +98,58 @@ impl Reach {
         let _ = self.lost.subscribe().wait_for(Option::is_some).await;
     }
 
+    /// It is about to be ended on purpose: nothing is to be sent until it has come back.
+    pub fn go_down(&self) {
+        self.outages.send_modify(|outages| {
+            outages.met.push(0);
+            outages.is_down = true;
+        });
+    }
+
+    /// It has been started again.
+    pub fn come_back(&self) {
+        self.outages.send_modify(|outages| outages.is_down = false);
+    }
+
+    /// How often it was ended on purpose, and what each time met.
+    pub fn outages(&self) -> Outages {
+        self.outages.borrow().clone()
+    }
+
+    /// How often it was ended on purpose.
+    pub fn times_down(&self) -> usize {
+        self.outages.borrow().met.len()
+    }
+
+    /// Whether a request that began when it had been down so often was in flight when it was ended. Then it is counted.
+    pub fn has_met(&self, times_down: usize) -> bool {
+        self.outages.send_if_modified(|outages| {
+            let is_met = outages.met.len() > times_down || outages.is_down;
+            outages.met.last_mut().filter(|_| is_met).into_iter().for_each(|met| *met += 1);
+            is_met
+        })
+    }
+
+    /// Until it is not down.
+    pub async fn until_up(&self) {
+        // The sender is there as long as this is.
+        let _ = self.outages.subscribe().wait_for(|outages| !outages.is_down).await;
+    }
+
+    /// Whether it is down on purpose.
+    pub fn is_down(&self) -> bool {
+        self.outages.borrow().is_down
+    }
+
     /// Why the last connection could not be made; none if there has been a response since.
     pub fn failure(&self) -> Option<String> {
         self.failing.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|(_, reason)| reason.clone())
     }
 
     fn failed(&self, address: SocketAddr, error: &io::Error) {
+        if self.is_down() {
+            return;
+        }
         if is_shortage(error) {
             self.lose(format!("this process, or the system, has no file descriptors left (ulimit -n): {error}"));
         }

@@ -215,6 +215,8 @@ struct CarriedOut {
     ended: Instant,
     /// How long its user is to wait, if it was refused.
     wait: Option<Duration>,
+    /// The row that its user is to send it again for, if it has no answer.
+    again: Option<u64>,
 }
 
 /// One thread's share of a run.
@@ -403,11 +405,13 @@ impl Worker {
         }
     }
 
-    /// Sends one request and follows it to its end. An arrival without a row is dropped.
-    async fn carry_out(&self, slot: &Slot, arrival: Arrival, free: Instant) -> Option<CarriedOut> {
+    /// Sends one request, about a row or the next one, and follows it to its end. An arrival without a row is dropped. What was in flight
+    /// when the server was ended on purpose is censored.
+    async fn carry_out(&self, slot: &Slot, arrival: Arrival, free: Instant, again: Option<u64>) -> Option<CarriedOut> {
         let number = arrival.operation;
         let operation = &self.plan.scenario.operations[number];
-        let row = self.row(number)?;
+        let row = again.or_else(|| self.row(number))?;
+        let (reach, times_down) = (&self.plan.target.reach, self.plan.target.reach.times_down());
         let request = self.plan.request(number, row);
         let limit = Duration::from_secs_f64(self.plan.scenario.load.timeout_seconds);
         let intended = arrival.intended;
@@ -422,10 +426,15 @@ impl Worker {
         let body = answer.as_ref().map_or_else(|_| Bytes::new(), |answer| answer.body.clone());
         let mut bytes = body.len();
         let refused = |answer: &Answer| operation.refusal.as_ref()?.wait(answer.status.as_u16(), &answer.headers);
+        let is_unanswered = answer.is_err();
+        let again = (operation.retry && is_unanswered).then_some(row);
+        if is_unanswered && reach.has_met(times_down) {
+            return Some(CarriedOut { started, ended, wait: None, again });
+        }
         if let Some(wait) = answer.as_ref().ok().and_then(refused) {
             pending.into_iter().for_each(|(_, pending)| pending.refuse());
             flight.refuse(ended, bytes);
-            return Some(CarriedOut { started, ended, wait: Some(wait) });
+            return Some(CarriedOut { started, ended, wait: Some(wait), again: None });
         }
         let checked = answer.and_then(|answer| operation.expect.check(row, answer.status.as_u16(), &answer.body));
         let mut outcome = match (pending, checked) {
@@ -454,7 +463,7 @@ impl Worker {
             self.rows.borrow_mut().spare.push(row);
         }
         flight.end(ended, bytes, outcome);
-        Some(CarriedOut { started, ended, wait: None })
+        Some(CarriedOut { started, ended, wait: None, again })
     }
 }
 

@@ -77,6 +77,9 @@ pub struct Run {
     /// What came of the promises of the stream whose events were acknowledged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promises: Option<Promises>,
+    /// How many requests each end of the server met in flight, which are censored; where it was ended on purpose.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kills: Option<Vec<u64>>,
     /// What the subscribers of the stream were told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subscribers: Option<Subscribed>,

@@ -1,6 +1,7 @@
 //! A scenario from end to end: the data, the warm-up, windows between two readings of every clock, the verdict.
 
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::client::Client;
@@ -18,7 +19,7 @@ use crate::result::{
     Cell, Counters, Counts, FORMAT, Limited, Loop, Processes, Run, Setup, StageRun, Subscribed, Validity, Window,
 };
 use crate::rules;
-use crate::scenario::{Effect, Http, Scenario, Stage};
+use crate::scenario::{Effect, Http, Restarts, Scenario, Stage};
 use crate::server::Server;
 use crate::stored;
 use crate::streams::appends::{self, Appends};
@@ -78,6 +79,9 @@ impl<'a> Filled<'a> {
             return Err(format!("{}: the scenario has tls = {}", server.url, scenario.tls));
         }
         live::scenario(&scenario.name, scenario.load.is_open(), server.process);
+        if scenario.restarts.is_some() && server.process.is_none() {
+            return Err(format!("{}: restarts: a server that was not started here is not ended", scenario.name));
+        }
         let fill = || {
             let client = Client::new(server.target(Http::One)?)?;
             if !scenario.effects.is_empty()
@@ -129,7 +133,8 @@ impl<'a> Filled<'a> {
             slice: scenario.load.slice(),
             arrivals: scenario.load.arrivals_seconds().map(Duration::from_secs_f64),
             setup: Setup { rows_written: self.rows_written, rows_found: self.rows_found, warm_up },
-            counters,
+            counters: counters.filter(|_| scenario.restarts.is_none()),
+            restarts: scenario.restarts,
             throttled_periods: self.server.throttled_periods(),
             accounts: vec![Account::default(); scenario.operations.len()],
             stages: Vec::new(),
@@ -171,6 +176,7 @@ pub struct Session<'a> {
     filled: &'a Filled<'a>,
     id: String,
     followers: Option<Followers>,
+    restarts: Option<Restarts>,
     subscribers: Option<Running>,
     /// Requests of the subscribers before the first reading of the counters.
     asked_before: Requests,
@@ -213,8 +219,13 @@ impl Session<'_> {
         Ok(())
     }
 
+    /// The process of the server, whose clocks are read; none of one that is another after each restart.
+    fn server(&self) -> Option<u32> {
+        self.filled.server.process.filter(|_| self.restarts.is_none())
+    }
+
     fn measure(&mut self, stage: Option<Stage>) -> Result<(Measured, Processes), String> {
-        let server = self.filled.server.process;
+        let server = self.server();
         let (folder, id) = (self.filled.folder.clone(), self.id.clone());
         // The result has the samples, too, so it is enough that they are kept where they can be.
         let keep = move |held: &Held| drop(folder.as_deref().map(|folder| stored::keep_sample(folder, &id, held)));
@@ -223,7 +234,10 @@ impl Session<'_> {
         let before = Clocks::read(server)?;
         self.windows += 1;
         self.server_at_first = self.server_at_first.or(before.server);
-        let measured = self.engine.window(stage);
+        let measured = match self.restarts {
+            None => self.engine.window(stage),
+            Some(restarts) => restarting(self.filled.server, restarts, &self.target, || self.engine.window(stage)),
+        };
         let after = Clocks::read(server);
         let held = watch.map_or_else(Vec::new, Watch::stop);
         // First: without file descriptors there are no clocks either.
@@ -245,14 +259,15 @@ impl Session<'_> {
     pub fn end(self, scenario: &Scenario) -> Result<(Run, Vec<Account>), String> {
         let Filled { server, client, began, .. } = self.filled;
         let aborted = interrupt::is_asked();
-        let server_now = server.process.and_then(Cpu::of).filter(|_| self.windows > 1);
+        let kills = self.restarts.map(|_| self.target.reach.outages().met);
+        let server_now = self.server().and_then(Cpu::of).filter(|_| self.windows > 1);
         let server_throughout = server_now.zip(self.server_at_first).map(|(now, first)| now.since(&first));
         let appends = self.engine.end();
         let drain = Duration::from_secs_f64(scenario.load.drain_seconds);
         let partitions = self.filled.stream_from.len();
         let subscribers =
             self.subscribers.map(|running| subscribed(running, self.asked_before, &appends, partitions, drain));
-        let counters = client.counters();
+        let counters = self.restarts.map_or_else(|| client.counters(), |_| None);
         if let (Some(_), None, Some(reason)) = (&self.counters, &counters, self.target.reach.failure()) {
             return Err(server.explain(format!("{} responds no more: {reason}", server.url)));
         }
@@ -297,6 +312,7 @@ impl Session<'_> {
             held: self.held,
             feeds,
             promises,
+            kills,
             subscribers,
             quota: server.quota.as_ref().map(|quota| limited(quota, throttled_periods)),
             counters: Counters { before: self.counters, after: counters },
@@ -338,6 +354,31 @@ impl Clocks {
             think_seconds: None,
         }
     }
+}
+
+/// Ends the server and starts it again, so often as is said and at those times, while a window is measured. A server that does not start
+/// again is lost.
+fn restarting(server: &Server, restarts: Restarts, target: &Target, window: impl FnOnce() -> Measured) -> Measured {
+    let every = Duration::from_secs_f64(restarts.every_seconds);
+    let (over, is_over) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for _ in 0..restarts.kills {
+                if is_over.recv_timeout(every) != Err(RecvTimeoutError::Timeout) {
+                    return;
+                }
+                if let Err(reason) = server.restart() {
+                    target.reach.lose(reason);
+                    // Nobody is to wait for it any more.
+                    target.reach.come_back();
+                    return;
+                }
+            }
+        });
+        let measured = window();
+        drop(over);
+        measured
+    })
 }
 
 /// Ends the subscribers when all that was acknowledged has come, or after the drain; what came of them.

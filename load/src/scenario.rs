@@ -20,7 +20,7 @@ use crate::random::Distribution;
 use crate::schedule::Schedule;
 use crate::template::Template;
 
-pub use streams::{Acknowledges, Items, Of, RefusedBy, Stage, Subscribers};
+pub use streams::{Acknowledges, Items, Of, RefusedBy, Restarts, Stage, Subscribers};
 pub use variants::{Mix, Sweep};
 
 /// The quantiles that are looked at.
@@ -52,7 +52,11 @@ pub struct Scenario {
     /// The subscribers of the stream, to whom every acknowledged event has to come.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub subscribers: Vec<Subscribers>,
+    /// How the server is ended meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restarts: Option<Restarts>,
     /// What the server's own counters must show afterwards.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub effects: Vec<Effect>,
     /// What must be reached.
     #[serde(default)]
@@ -281,6 +285,9 @@ pub struct Operation {
     /// How the server refuses it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refusal: Option<RefusedBy>,
+    /// Whether a user sends a request without an answer again, as it was, until it has one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub retry: bool,
     /// What the same user asks next, as part of the same operation, before it has its end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub follow: Vec<Follow>,
@@ -486,6 +493,7 @@ impl Scenario {
             .or_else(|| self.promises_fault())
             .or_else(|| self.feeds_fault().map(|reason| of("feeds", reason)))
             .or_else(|| self.subscribers_fault().map(|reason| of("subscribers", reason)))
+            .or_else(|| self.restarts_fault().map(|reason| of("restarts", reason)))
             .or_else(|| self.sweep.fault(self))
     }
 }

@@ -3,6 +3,7 @@
 //! It is a process of its own, so that its CPU is its own, and it takes a free port, so that runs do not meet. What it says on standard
 //! error is kept: where it fails, its last words are the reason.
 
+use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -33,6 +34,9 @@ read -r _ && exit
 kill -KILL "-$1"
 rm -rf -- "$2"
 "#;
+
+/// Where a server listens that is started: at a port that is free.
+const ANY_PORT: &str = "127.0.0.1:0";
 
 /// How long one address of a server may take to accept a connection.
 const TO_CONNECT: Duration = Duration::from_secs(10);
@@ -72,11 +76,21 @@ pub struct Server {
 /// A process that was started here, and is stopped when this is dropped.
 #[derive(Debug)]
 struct Started {
-    child: Mutex<Child>,
+    process: Mutex<Process>,
+    /// As it was started; again it is at the same address.
+    command: Mutex<Command>,
+    processors: Option<Vec<usize>>,
+    ready: PathBuf,
+    directory: TempDir,
+}
+
+/// The process of a server.
+#[derive(Debug)]
+struct Process {
+    child: Child,
     /// Without it a server outlives a program that is killed, and nothing else changes.
     helper: Option<Child>,
     said: Said,
-    _directory: TempDir,
 }
 
 impl Server {
@@ -113,7 +127,7 @@ impl Server {
         let command = |more: &[String]| {
             let mut command = Command::new(binary);
             command.arg("serve").arg("--schema").arg(&schema_file).arg("--data-dir").arg(&data);
-            command.args(["--listen", "127.0.0.1:0", "--timings"]).arg("--ready-file").arg(&ready).stdin(Stdio::null());
+            command.args(["--listen", ANY_PORT, "--timings"]).arg("--ready-file").arg(&ready).stdin(Stdio::null());
             command.args(tls.then_some(["--tls", "self-signed"]).into_iter().flatten());
             if !served.files.is_empty() {
                 command.arg("--static").arg(&files);
@@ -158,23 +172,16 @@ impl Server {
         trust: Option<Trust>,
         pinned: Option<Pinned>,
     ) -> Result<Self, String> {
-        // In a group of its own: Ctrl-C goes to the whole group of a terminal, and the server is to answer what is in flight.
-        command.process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let processors = pinned.as_ref().map(|pinned| pinned.server.as_slice());
-        let child = started_on(processors, || command.spawn())?;
-        let mut child = child.map_err(|error| not_started(command.get_program().as_ref(), &error))?;
-        let (process, reach) = (child.id(), Arc::default());
-        running().push((process, directory.path().to_owned()));
-        let mut helper = Command::new("sh");
-        helper.arg("-c").arg(TAKE_ALONG).arg("sh").arg(process.to_string()).arg(directory.path());
-        let helper = quota::spawn_helper(&mut helper).ok();
-        let said = Said::of(child.stderr.take());
-        let started = Started { child: Mutex::new(child), helper, said, _directory: directory };
-        lose_with(process, Arc::clone(&reach));
-        let url = started.wait_until_ready(ready)?;
+        in_the_background(&mut command);
+        let processors = pinned.as_ref().map(|pinned| pinned.server.clone());
+        let reach = Arc::default();
+        let process = Process::start(&mut command, processors.as_deref(), directory.path(), &reach)?;
+        let (number, process, ready) = (process.child.id(), Mutex::new(process), ready.to_owned());
+        let started = Started { process, command: Mutex::new(command), processors, ready, directory };
+        let url = started.wait_until_ready()?;
         let place: Url = url.parse().map_err(|reason| format!("{url}: {reason}"))?;
         let address = place.addresses()?[0];
-        let (process, configuration, started) = (Some(process), Some(configuration), Some(started));
+        let (process, configuration, started) = (Some(number), Some(configuration), Some(started));
         Ok(Self { url, process, configuration, trust, place, address, reach, pinned, quota: None, started })
     }
 
@@ -217,6 +224,18 @@ impl Server {
         self.quota.as_ref().and_then(Quota::throttled_periods)
     }
 
+    /// Ends it by SIGKILL, and starts it again in the same folder, at the same address. Meanwhile its connections are told that it is down.
+    ///
+    /// # Errors
+    /// It was not started here, or does not start again.
+    pub fn restart(&self) -> Result<(), String> {
+        let started = self.started.as_ref().ok_or("a server that was not started here is not ended")?;
+        self.reach.go_down();
+        started.restart(self.address, &self.reach)?;
+        self.reach.come_back();
+        Ok(())
+    }
+
     /// Whether it is spoken to over TLS.
     pub fn has_tls(&self) -> bool {
         self.place.tls
@@ -230,22 +249,74 @@ impl Server {
     }
 }
 
-impl Started {
-    fn child(&self) -> MutexGuard<'_, Child> {
-        self.child.lock().unwrap_or_else(PoisonError::into_inner)
+impl Process {
+    /// Starts a server, and says that it is lost when it has ended, unless that was on purpose.
+    fn start(
+        command: &mut Command,
+        processors: Option<&[usize]>,
+        folder: &Path,
+        reach: &Arc<Reach>,
+    ) -> Result<Self, String> {
+        let child = started_on(processors, || command.spawn())?;
+        let mut child = child.map_err(|error| not_started(command.get_program().as_ref(), &error))?;
+        let process = child.id();
+        running().push((process, folder.to_owned()));
+        let mut helper = Command::new("sh");
+        helper.arg("-c").arg(TAKE_ALONG).arg("sh").arg(process.to_string()).arg(folder);
+        let helper = quota::spawn_helper(&mut helper).ok();
+        let said = Said::of(child.stderr.take());
+        lose_with(process, Arc::clone(reach));
+        Ok(Self { child, helper, said })
     }
 
-    fn wait_until_ready(&self, ready: &Path) -> Result<String, String> {
+    /// It has ended, and been waited for: there is nothing left to do.
+    fn forget(&mut self) {
+        if let Some(mut helper) = self.helper.take() {
+            let _ = helper.stdin.take().map(|mut pipe| pipe.write_all(b"stopped\n"));
+            let _ = helper.wait();
+        }
+        let process = self.child.id();
+        running().retain(|(started, _)| *started != process);
+    }
+}
+
+impl Started {
+    fn process(&self) -> MutexGuard<'_, Process> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn restart(&self, address: SocketAddr, reach: &Arc<Reach>) -> Result<(), String> {
+        {
+            let mut process = self.process();
+            // It may have ended by itself; that is found out by who waits for it.
+            let _ = process.child.kill();
+            let _ = process.child.wait();
+            process.forget();
+            // It says anew when it is ready.
+            let _ = std::fs::remove_file(&self.ready);
+            let mut command = self.command.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut again = Command::new(command.get_program());
+            let any =
+                |argument: &OsStr| if argument == ANY_PORT { address.to_string().into() } else { argument.to_owned() };
+            again.args(command.get_args().map(any));
+            in_the_background(&mut again);
+            *process = Process::start(&mut again, self.processors.as_deref(), self.directory.path(), reach)?;
+            *command = again;
+        }
+        self.wait_until_ready().map(drop)
+    }
+
+    fn wait_until_ready(&self) -> Result<String, String> {
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(60) {
-            match std::fs::read_to_string(ready) {
+            match std::fs::read_to_string(&self.ready) {
                 Ok(url) if url.ends_with('\n') => return Ok(url.trim().to_owned()),
                 _ => std::thread::sleep(Duration::from_millis(10)),
             }
             if interrupt::is_asked() {
                 return Err("interrupted before the server was ready".to_owned());
             }
-            let ended = self.child().try_wait().ok().flatten();
+            let ended = self.process().child.try_wait().ok().flatten();
             if let Some(status) = ended {
                 return Err(format!("the server {} before it was ready{}", how(status), self.last_words()));
             }
@@ -258,7 +329,7 @@ impl Started {
     fn ended(&self) -> Option<String> {
         let begun = Instant::now();
         loop {
-            match self.child().try_wait() {
+            match self.process().child.try_wait() {
                 Ok(Some(status)) => return Some(how(status)),
                 _ if begun.elapsed() > TO_END => return None,
                 _ => std::thread::sleep(Duration::from_millis(10)),
@@ -268,13 +339,13 @@ impl Started {
 
     /// Whether it was stopped, and not continued (the state T in `/proc/PID/stat`).
     fn is_stopped(&self) -> bool {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child().id())).unwrap_or_default();
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process().child.id())).unwrap_or_default();
         stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
     }
 
     /// What it said last, in quotation marks; empty if it said nothing.
     fn last_words(&self) -> String {
-        match self.said.last_lines() {
+        match self.process().said.last_lines() {
             lines if lines.is_empty() => String::new(),
             lines => format!("; it said: \"{}\"", lines.join(" | ")),
         }
@@ -283,9 +354,9 @@ impl Started {
 
 impl Drop for Started {
     fn drop(&mut self) {
-        let child = self.child.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let process = child.id();
-        if let (Some(pid), Ok(None)) = (Pid::from_raw(process as i32), child.try_wait()) {
+        let process = self.process.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let child = &mut process.child;
+        if let (Some(pid), Ok(None)) = (Pid::from_raw(child.id() as i32), child.try_wait()) {
             // It may end just now: then there is nothing to do. What is stopped would not see the other signal.
             let _ = kill_process(pid, Signal::TERM);
             let _ = kill_process(pid, Signal::CONT);
@@ -298,12 +369,7 @@ impl Drop for Started {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        if let Some(helper) = &mut self.helper {
-            // A line says that there is nothing left to do.
-            let _ = helper.stdin.take().map(|mut pipe| pipe.write_all(b"stopped\n"));
-            let _ = helper.wait();
-        }
-        running().retain(|(started, _)| *started != process);
+        process.forget();
     }
 }
 
@@ -348,14 +414,18 @@ impl Said {
     }
 }
 
-/// Waits for the end of a process, in a thread of its own, and says then that the server is lost: requests end with it, not with their time.
+/// Waits for the end of a process, in a thread of its own, and says then that the server is lost, unless it was ended on purpose: requests
+/// end with it, not with their time.
 fn lose_with(process: u32, reach: Arc<Reach>) {
     let Some(process) = Pid::from_raw(process as i32) else { return };
+    let times_down = reach.times_down();
     std::thread::spawn(move || {
         // It stays to be waited for by its owner.
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         while matches!(waitid(WaitId::Pid(process), options), Err(rustix::io::Errno::INTR)) {}
-        reach.lose("the server has ended".to_owned());
+        if reach.times_down() == times_down {
+            reach.lose("the server has ended".to_owned());
+        }
     });
 }
 
@@ -380,6 +450,11 @@ fn configuration(binary: &Path, printed: &Output) -> Result<Value, String> {
         let how = how(printed.status);
         format!("{}: no configuration from serve --print-config: it {how}; {said}", binary.display())
     })
+}
+
+/// Puts a server into a group of its own: Ctrl-C goes to the whole group of a terminal, and the server is to answer what is in flight.
+fn in_the_background(command: &mut Command) {
+    command.process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
 }
 
 fn not_started(binary: &Path, error: &std::io::Error) -> String {

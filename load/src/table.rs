@@ -102,6 +102,10 @@ fn write_run(run: &Run, out: &mut String) -> std::fmt::Result {
     write_cells(run, out)?;
     write_processes(run, out)?;
     write_server(run, out)?;
+    if let Some(kills) = &run.kills {
+        let met = kills.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+        writeln!(out, "server ended {} times; requests in flight: {met}\n", kills.len())?;
+    }
     write_subscribers(run, out)?;
     write_promises(run, out)?;
     for judged in &run.objectives {

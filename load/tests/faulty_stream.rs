@@ -1,4 +1,5 @@
-//! A server of one event stream in memory, `S`, and of one table, `Item`, that keeps its promises except where its fault says otherwise.
+//! A server of one event stream in memory, `S`, also called `Click` and `Safe`, and of the tables `Item` and `Product`, of which it keeps as
+//! much as is asked for. It keeps its promises except where its fault says otherwise.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{BufReader, Write};
@@ -63,6 +64,7 @@ struct Held {
     partitions: Vec<Vec<Value>>,
     keys: HashMap<String, Value>,
     items: HashSet<String>,
+    products: usize,
     singles: u64,
     bulks: u64,
     /// Whether an event at offset 30 has come.
@@ -76,8 +78,16 @@ type Shared = Arc<Mutex<Held>>;
 pub fn start(fault: Fault, partitions: usize) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let names =
-        ["writes", "streams.appends", "streams.bulks", "streams.events", "streams.events_read", "streams.refused"];
+    let names = [
+        "writes",
+        "streams.appends",
+        "streams.bulks",
+        "streams.events",
+        "streams.events_read",
+        "streams.refused",
+        "streams.reads",
+        "streams.delivered",
+    ];
     let counters = names.into_iter().map(|name| (name, 0)).collect();
     let partitions = vec![Vec::new(); partitions];
     let held = Held {
@@ -85,6 +95,7 @@ pub fn start(fault: Fault, partitions: usize) -> String {
         partitions,
         keys: HashMap::new(),
         items: HashSet::new(),
+        products: 0,
         singles: 0,
         bulks: 0,
         was_odd: false,
@@ -111,9 +122,10 @@ fn serve(shared: &Shared, stream: &TcpStream) -> Option<()> {
     loop {
         let (method, target, body) = request(&mut reader)?;
         let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+        let path = path.replacen("/Click", "/S", 1).replacen("/Safe", "/S", 1);
         let query: BTreeMap<_, _> = query.split('&').filter_map(|pair| pair.split_once('=')).collect();
         let body: Value = serde_json::from_slice(&body).unwrap_or_default();
-        let (status, said) = match (method.as_str(), path) {
+        let (status, said) = match (method.as_str(), path.as_str()) {
             ("GET", "/_counters") => ("200 OK", json!(locked(shared).counters)),
             ("GET", "/S") if query.contains_key("stream") => return tell(shared, &mut writer),
             ("GET", "/S") if query.contains_key("wait") => match wait(shared, &query) {
@@ -131,7 +143,12 @@ fn serve(shared: &Shared, stream: &TcpStream) -> Option<()> {
                 true => ("200 OK", json!({})),
                 false => ("404 Not Found", Value::Null),
             },
-            ("DELETE", "/S") => ("200 OK", json!({"truncated": true})),
+            ("POST", "/Product") => {
+                locked(shared).products += body.as_array().map_or(1, Vec::len);
+                ("201 Created", Value::Null)
+            }
+            ("GET", "/Product") => ("200 OK", json!({"total": locked(shared).products})),
+            ("DELETE", "/S" | "/Product") => ("200 OK", json!({"truncated": true})),
             _ => ("404 Not Found", Value::Null),
         };
         answer(&mut writer, status, &said.to_string())?;
@@ -170,6 +187,7 @@ fn tell(shared: &Shared, writer: &mut &TcpStream) -> Option<()> {
                 offsets.into_iter().map(|offset| held.record(partition, offset)).collect::<Vec<_>>()
             };
             if !records.is_empty() {
+                locked(shared).count("streams.delivered", records.len() as u64);
                 writeln!(writer, "event: records\ndata: {}\n", json!({"records": records})).ok()?;
             }
         }
@@ -310,6 +328,7 @@ impl Held {
         let next =
             if self.fault == Fault::ReadsNothing { from } else { high.min(from + number("limit").unwrap_or(100)) };
         self.count("streams.events_read", records.len() as u64);
+        self.count("streams.reads", 1);
         ("200 OK", json!({"records": records, "next": next, "lowWatermark": 0, "highWatermark": high}))
     }
 }

@@ -287,6 +287,17 @@ fn events_of_requests_without_an_answer_come_apart() {
 }
 
 #[test]
+fn a_request_without_an_answer_is_sent_again_until_it_has_one() {
+    let mut scenario = changed("rows = 90", "rows = 90");
+    scenario.operations[1].retry = true;
+    scenario.load.warm_up_requests = 0;
+    let run = measure(Fault::WholeUnanswered, &scenario).unwrap();
+    assert_eq!(run.broken, [""; 0]);
+    let lost = run.total.failed["connection"];
+    assert_eq!((run.total.ok, run.total.scheduled, lost > 0), (400, 400 + lost, true), "each attempt is a request");
+}
+
+#[test]
 fn a_stream_that_had_events_is_left_alone() {
     let scenario = changed("rows = 90", "rows = 90");
     let server = Server::at(&faulty_stream::start(Fault::None, 4), false, None).unwrap();

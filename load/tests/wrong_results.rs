@@ -108,6 +108,7 @@ fn right(open: bool) -> Run {
         held: Vec::new(),
         feeds: Vec::new(),
         promises: None,
+        kills: None,
         subscribers: None,
         quota: None,
         counters: Counters { before: counters(5), after: counters(995) },

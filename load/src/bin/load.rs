@@ -24,7 +24,7 @@ struct Line {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run scenarios: built-in ones by name, or files
+    /// Run scenarios: built-in ones by name, all that measure streams (streams), or files
     Run {
         /// Names or files
         #[arg(required = true)]

@@ -61,7 +61,7 @@ impl Client {
             let (mut from, mut high) = (*from, u64::MAX);
             while from < high {
                 let path = format!("/{stream}?partition={partition}&from={from}&limit={EVENTS_A_READ}");
-                let answer = self.ask("GET", &path, String::new())?;
+                let answer = self.get(&path)?;
                 let told = || quoted(answer.status.as_u16(), &answer.body);
                 if answer.status != 200 {
                     return Err(format!("{path}: the events are not read back: {}", told()));
@@ -109,7 +109,7 @@ impl Client {
     pub fn high_watermarks(&self, stream: &str) -> Result<Vec<u64>, String> {
         let mut found = Vec::new();
         while found.len() < MOST_PARTITIONS {
-            let answer = self.ask("GET", &format!("/{stream}?partition={}&limit=0", found.len()), String::new())?;
+            let answer = self.get(&format!("/{stream}?partition={}&limit=0", found.len()))?;
             match serde_json::from_slice::<Watermarks>(&answer.body) {
                 Ok(told) if answer.status == 200 => found.push(told.high_watermark),
                 // The partition behind the last one.

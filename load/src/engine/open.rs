@@ -88,7 +88,7 @@ pub(super) async fn arrive(
         tasks.spawn_local(async move {
             let mut free = start;
             while let Some(arrival) = queue.next().await {
-                let carried_out = worker.carry_out(&slot, arrival, free).await;
+                let carried_out = worker.carry_out(&slot, arrival, free, None).await;
                 // What follows the answer, the check of its body, is the client's own time.
                 free = carried_out.map_or_else(Instant::now, |carried_out| carried_out.ended);
             }

@@ -58,17 +58,26 @@ pub(super) fn start(
         let (worker, ledger, slot) = (Rc::clone(worker), Rc::clone(ledger), Rc::clone(slot));
         let (think, end) = (Rc::clone(&think), end.clone());
         tasks.spawn_local(async move {
-            let mut free = Instant::now();
+            let (mut free, mut again) = (Instant::now(), None);
             loop {
+                let reach = &worker.plan.target.reach;
+                if reach.is_down() {
+                    tokio::select! { () = reach.until_up() => {}, () = worker.to_end() => {} }
+                }
                 let now = Instant::now();
-                if end.deadline.is_some_and(|deadline| now >= deadline) || worker.is_to_end() || !end.left.take() {
+                let is_over = || end.deadline.is_some_and(|deadline| now >= deadline) || !end.left.take();
+                // What is sent again has been started.
+                if worker.is_to_end() || again.is_none() && is_over() {
                     return;
                 }
-                let arrival = ledger.schedule(worker.operation(), now);
-                match worker.carry_out(&slot, arrival, now).await {
-                    Some(CarriedOut { started, ended, wait }) => {
+                let (operation, row) = again.take().map_or_else(|| (worker.operation(), None), |(operation, row)| (operation, Some(row)));
+                let arrival = ledger.schedule(operation, now);
+                match worker.carry_out(&slot, arrival, now, row).await {
+                    Some(carried_out) => {
+                        let CarriedOut { started, ended, wait, .. } = carried_out;
                         think.set(think.get() + started.duration_since(free));
                         free = ended;
+                        again = carried_out.again.map(|row| (operation, row));
                         if let Some(wait) = wait {
                             let until = end.deadline.map_or(ended + wait, |deadline| deadline.min(ended + wait));
                             tokio::select! { () = tokio::time::sleep_until(until.into()) => {}, () = worker.to_end() => {} }

@@ -1,6 +1,7 @@
 //! Rules about streams: what was acknowledged was read back, and is as promised (S1 to S5, T13).
 
 use crate::result::{Deliveries, Run};
+use crate::streams::promises::Promises;
 
 use super::Findings;
 use super::latency::laws;
@@ -8,6 +9,7 @@ use super::latency::laws;
 pub(super) fn check(run: &Run, findings: &mut Findings) {
     promises(run, findings);
     subscribers(run, findings);
+    restarts(run, findings);
 }
 
 /// S1 to S5, and T13: each promise was kept wherever it was looked at; T14: every right answer was looked at.
@@ -49,5 +51,24 @@ fn subscribers(run: &Run, findings: &mut Findings) {
             });
             lag.iter().for_each(|lag| laws(&format!("{place} {what}"), lag, run.window.seconds + drain, findings));
         }
+    }
+}
+
+/// T14: where the server was ended on purpose, each end met requests in flight, and each promise was looked at.
+fn restarts(run: &Run, findings: &mut Findings) {
+    let Some(restarts) = &run.scenario.restarts else {
+        return findings
+            .require("T14", run.kills.is_none(), || "the server was ended, and the scenario does not".to_owned());
+    };
+    let kills = run.kills.as_deref().unwrap_or_default();
+    findings.require("T14", kills.len() == restarts.kills as usize || run.aborted, || {
+        format!("the server was ended {} times, where the scenario has {}", kills.len(), restarts.kills)
+    });
+    let nothing = kills.iter().position(|met| *met == 0);
+    findings.require("T14", nothing.is_none(), || {
+        format!("end {} of the server met no request in flight", nothing.unwrap_or(0) + 1)
+    });
+    for (rule, what, kept) in run.promises.iter().flat_map(Promises::rows) {
+        findings.require("T14", kept.checked > 0 || run.aborted, || format!("{rule}: {what}: nothing was looked at"));
     }
 }

@@ -249,6 +249,9 @@ impl Scenario {
             if !operation.expect.is_about_the_body() {
                 return fault("expect", "a status alone proves nothing: body, has, rows or bytes");
             }
+            if operation.retry && self.load.is_open() {
+                return fault("retry", "a user sends it again, and an open loop has none");
+            }
             if operation.row == Row::Spare && self.data.spare == 0 {
                 return fault("row", "there are no spare rows: data.spare");
             }
@@ -258,7 +261,7 @@ impl Scenario {
 
     pub(super) fn promises_fault(&self) -> Option<(String, String)> {
         let known = |name: &String| self.operations.iter().any(|operation| operation.name == *name);
-        if self.effects.is_empty() {
+        if self.effects.is_empty() && self.restarts.is_none() {
             return Some(("effects".to_owned(), "at least one: what the server's counters must show".to_owned()));
         }
         for (at, effect) in self.effects.iter().enumerate() {

@@ -79,6 +79,16 @@ pub struct Subscribers {
     pub path: Template,
 }
 
+/// How often the server is ended while it is measured, by SIGKILL, and started again with what it has on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Restarts {
+    /// How often.
+    pub kills: u32,
+    /// How long after the start of the window, and after each restart.
+    pub every_seconds: f64,
+}
+
 /// A part of a closed loop with so many users.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

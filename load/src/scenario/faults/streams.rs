@@ -3,7 +3,7 @@
 use crate::event;
 use crate::template::Template;
 
-use super::super::{Acknowledges, Bound, Data, Objective, Operation, RefusedBy, Row, Scenario, Subscribers};
+use super::super::{Acknowledges, Bound, Data, Objective, Operation, RefusedBy, Restarts, Row, Scenario, Subscribers};
 use super::is_time;
 
 /// Why a text has no `{items}`.
@@ -121,6 +121,26 @@ impl Scenario {
             () if self.subscribers.iter().any(|one| one.path.has_items()) => Some(NO_ITEMS),
             () if !self.subscribers.iter().all(is_path) => {
                 Some("path: a path and a query, with stream=sse, or with wait= of a partition")
+            }
+            () => None,
+        }
+    }
+
+    /// What is wrong with how the server is ended and started again.
+    pub(in super::super) fn restarts_fault(&self) -> Option<&'static str> {
+        let Restarts { kills, every_seconds } = self.restarts?;
+        let enough = |seconds: f64| f64::from(kills) * every_seconds < seconds;
+        match () {
+            () if !(1..=1000).contains(&kills) => Some("kills: from 1 to 1000"),
+            () if !is_time(every_seconds) => Some("every_seconds: from a thousandth to a million"),
+            () if !self.load.seconds.is_some_and(enough) => {
+                Some("they are within the seconds of a closed loop: load.seconds, more than kills times every_seconds")
+            }
+            () if !self.effects.is_empty() => Some("the counters of a server begin anew with it: no effects"),
+            () if self.acknowledged_stream().is_none() => Some("nothing that is acknowledged is looked for afterwards"),
+            () if !self.subscribers.is_empty() || !self.feeds.is_empty() => Some("subscribers end with the server"),
+            () if self.load.server_cpus.is_some() || !self.sweep.server_cpus.is_empty() => {
+                Some("the processors of a server are limited once: no server_cpus")
             }
             () => None,
         }
