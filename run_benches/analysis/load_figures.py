@@ -3,11 +3,12 @@
 Why apart from the page: the same figures stand on the page, in its pictures and in the performance document, and are formed once.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from run_benches.analysis import figures
-from run_benches.store.loads import Curves, Declared, LoadRun, Result, Statistics
+from run_benches.store.loads import Curves, Declared, LoadRun, Result, Stage, Statistics, Window
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ def client_limited(result: Result) -> bool:
 def server_own_ns(result: Result, operation: Declared) -> float | None:
     """The mean of what the server itself measured from the head of a request to its answer, where all answers on the route are of this
     operation: their number says so."""
-    route, before, after = _route(operation, result.scenario.data.table), result.counters.before, result.counters.after
+    route, before, after = _route(operation, result.scenario.data.name), result.counters.before, result.counters.after
     sent = next(cell.counts.sent for cell in result.cells if cell.operation == operation.name)
     if route is None or before is None or after is None:
         return None
@@ -112,17 +113,24 @@ def at(statistics: Statistics | None, quantile: float) -> tuple[bool, float | No
 
 def by_second(result: Result) -> list[int]:
     """Right answers of all operations in each second of the window; its last one only if it is whole, but for a hundredth."""
-    return _each_second(result, [cell.ok_by_second for cell in result.cells])
+    return [count for part in _windows(result) for count in _each_second(part.window, [cell.ok_by_second for cell in part.cells])]
 
 
 def lost_by_second(result: Result) -> list[int]:
     """Requests of all operations that failed or were dropped in each second, as `by_second` has the right answers; empty if none was."""
-    lost = [seconds for cell in result.cells for seconds in (cell.failed_by_second, cell.dropped_by_second) if seconds]
-    return _each_second(result, lost) if lost else []
+    lost = [[seconds for cell in part.cells for seconds in (cell.failed_by_second, cell.dropped_by_second)] for part in _windows(result)]
+    if not any(seconds for part in lost for seconds in part):
+        return []
+    return [count for part, found in zip(_windows(result), lost, strict=True) for count in _each_second(part.window, found)]
 
 
-def _each_second(result: Result, counts: list[list[int]]) -> list[int]:
-    whole = int(result.window.seconds + 0.01)
+def _windows(result: Result) -> Sequence[Result | Stage]:
+    """What was measured one after the other: the stages, where there are some, else all."""
+    return result.stages or [result]
+
+
+def _each_second(window: Window, counts: list[list[int]]) -> list[int]:
+    whole = int(window.seconds + 0.01)
     return [sum(seconds[second] for seconds in counts if second < len(seconds)) for second in range(whole)]
 
 

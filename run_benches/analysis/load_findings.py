@@ -92,7 +92,7 @@ def steps(load: LoadRun, run: Run) -> list[Step]:
         declared = {operation.name: operation for operation in result.scenario.operations}
         for cell in result.cells:
             if cell.service:
-                request = _request(declared[cell.operation], result.scenario.data.table)
+                request = _request(declared[cell.operation], result.scenario.data.name)
                 rung_ns = _rung_ns(run, request) if like and request else None
                 found.append(_step(name, cell, request, rung_ns, alone, load_figures.server_own_ns(result, declared[cell.operation])))
     return found

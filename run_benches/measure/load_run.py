@@ -91,6 +91,8 @@ def _read(name: str, path: Path) -> Scenario:
         raise Complaint(f"{shown(path.absolute())}: {error}") from error
     stated = content.get("load")
     parts = [stated.get("schedule"), stated] if isinstance(stated, dict) else []
+    if isinstance(stated, dict) and isinstance(stated.get("stages"), list):
+        parts.append({"seconds": sum(stage["seconds"] for stage in stated["stages"])})
     found = [part["seconds"] for part in parts if isinstance(part, dict) and isinstance(part.get("seconds"), int | float)]
     return Scenario(name, str(content.get("about", "")), found[0] if found else None)
 

@@ -84,7 +84,8 @@ def _objective(judged: Judged) -> str:
     objective = judged.objective
     ((kind, limits),) = objective["bound"].items()
     words, shown = _bound(kind, limits)
-    of = objective.get("operation") or " and ".join(one.replace("_", " ") for one in objective.get("classes", []))
+    stage = f"stage {objective['stage']}" if "stage" in objective else ""
+    of = objective.get("operation") or stage or " and ".join(one.replace("_", " ") for one in objective.get("classes", []))
     measured = "nothing measured" if judged.measured is None else f"measured {shown(judged.measured)}"
     return f"{of}: {words}, {measured}" if of else f"{words}, {measured}"
 
@@ -98,6 +99,14 @@ def _bound(kind: str, limits: Any) -> tuple[str, Callable[[float], str]]:
             return f"at most {limits * 100:g} % of requests without a right answer", figures.percent
         case "response":
             return f"p{limits['quantile'] * 100:g} at most {limits['at_most_ms']:g} ms", _milliseconds
+        case "lag":
+            return f"p{limits['quantile'] * 100:g} from an append to each subscriber at most {limits['at_most_ms']:g} ms", _milliseconds
+        case "refused_at_least":
+            return f"at least {limits * 100:g} % refused", figures.percent
+        case "refused_at_most":
+            return f"at most {limits * 100:g} % refused", figures.percent
+        case "goodput":
+            return f"at least {limits['at_least'] * 100:g} % of the right answers a second of stage {limits['of_stage']}", figures.percent
         case "growth":
             return f"growth of {limits['of']} at most {limits['at_most'] * 100:g} %", figures.percent
         case _:
@@ -152,7 +161,66 @@ def _scenario(measured: Measured, drawn: Sequence[Picture]) -> list[str]:
     body = [_operation(cell, kind, result.window.seconds) for cell in cells]
     pictures = [line for picture in drawn for line in (f"![{picture.alt}]({PICTURES}/{picture.file})", "")]
     table = [*tables.markdown(columns, body), "", _LEGEND, "", *_repeats(measured, kind)]
-    return [f"## {name}", "", f"{said}.", "", *table, *pictures, *_accounts(cells, result), *_failures(cells), ""]
+    of_streams = [*_events(result), *_stages(result), *_deliveries(result), *_promises(result)]
+    return [f"## {name}", "", f"{said}.", "", *table, *pictures, *_accounts(cells, result), *_failures(cells), "", *of_streams]
+
+
+def _events(result: Result) -> list[str]:
+    """Events of a stream apart from requests; CPU for each of them, where all requests append."""
+    of = {operation.name: operation.events for operation in result.scenario.operations}
+    counted = [(cell, events) for cell in result.cells if cell.state == "ran" and (events := of[cell.operation]) is not None]
+    if not counted:
+        return []
+    body = [[cell.operation, figures.amount(cell.counts.ok / result.window.seconds), figures.amount(cell.counts.ok * events / result.window.seconds)] for cell, events in counted]
+    lines = ["Events that were acknowledged:", "", *tables.markdown(["operation", "requests/s>", "events/s>"], body), ""]
+    server, total = result.processes.server_throughout or result.processes.server, sum(cell.counts.ok * events for cell, events in counted)
+    if len(counted) < len(result.cells) or server is None or not total:
+        return lines
+    both = f"CPU for each event: server {figures.time(server.seconds / total * 1e9)}, client {figures.time(result.processes.client.seconds / total * 1e9)}."
+    return [*lines, both, ""]
+
+
+def _stages(result: Result) -> list[str]:
+    if not result.stages:
+        return []
+    body = []
+    for number, (declared, stage) in enumerate(zip(result.scenario.load.stages, result.stages, strict=True), start=1):
+        total, service = stage.total, stage.cells[0].service if len(stage.cells) == 1 else None
+        counts = (total.sent, total.ok, total.refused, sum(total.failed.values()), total.censored)
+        quantiles = [_quantile(service, quantile) for quantile in SPREAD_QUANTILES]
+        body.append([str(number), str(declared["users"]), figures.time(stage.window.seconds * 1e9), figures.amount(stage.throughput), *map(str, counts), *quantiles])
+    columns = ["stage>", "users>", "window>", "ok/s>", "sent>", "ok>", "refused>", "failed>", "censored>", *(f"p{quantile * 100:g}>" for quantile in SPREAD_QUANTILES)]
+    return ["Stages, one after the other on one server:", "", *tables.markdown(columns, body), ""]
+
+
+def _deliveries(result: Result) -> list[str]:
+    if result.subscribers is None:
+        return []
+    body = []
+    for declared, kind in zip(result.scenario.subscribers, result.subscribers.kinds, strict=True):
+        counts = (declared["count"], kind.due, kind.lag.count if kind.lag else 0, kind.missing, kind.repeated)
+        body.append([f"`{declared['path']}`", *map(str, counts), *(_quantile(kind.lag, quantile) for quantile in SPREAD_QUANTILES), _latest(kind.lag)])
+    columns = ["subscribers", "number>", "events due>", "samples>", "missing>", "repeated>", *(f"p{quantile * 100:g}>" for quantile in SPREAD_QUANTILES), "max>"]
+    return ["Deliveries, from the intended start of an append to each subscriber:", "", *tables.markdown(columns, body), ""]
+
+
+_PROMISES = {
+    "gapless": "S1: offsets without a gap",
+    "in_place": "S2: acknowledged events at their offsets, byte for byte",
+    "in_order": "S3: events of a user in their order",
+    "whole": "S4: requests all or nothing",
+    "keys_once": "S5: idempotency keys once",
+    "offsets_once": "T13: offsets acknowledged once",
+    "sent": "T13: events that somebody sent",
+}
+
+
+def _promises(result: Result) -> list[str]:
+    if result.promises is None:
+        return []
+    body = [[words, str(kept.checked), str(kept.wrong)] for name, words in _PROMISES.items() if (kept := result.promises.get(name))]
+    kills = [f"The server was killed {figures.plural(len(result.kills), 'time')}, with {', '.join(map(str, result.kills))} requests in flight.", ""] if result.kills else []
+    return [*kills, "What was read back after the window, held against what was acknowledged:", "", *tables.markdown(["promise", "checked>", "wrong>"], body), ""]
 
 
 def _repeats(measured: Measured, kind: str) -> list[str]:
@@ -198,10 +266,11 @@ def _quantile(found: Statistics | None, quantile: float) -> str:
 
 def _accounts(cells: Sequence[Operation], result: Result) -> list[str]:
     weights = {operation.name: operation.weight for operation in result.scenario.operations}
-    columns = ["operation", "share, declared>", "share, realised>", "scheduled>", "dropped>", "sent>", "ok>", "failed>", "censored>"]
+    refuses = result.total.refused > 0
+    columns = ["operation", "share, declared>", "share, realised>", "scheduled>", "dropped>", "sent>", "ok>", *(["refused>"] if refuses else []), "failed>", "censored>"]
     rows = [(cell.operation, cell.counts) for cell in cells]
     shares = [(weights[name] / sum(weights.values()), one.scheduled / max(1, result.total.scheduled)) for name, one in rows]
-    body = [[name, *map(figures.percent, of), *map(str, (one.scheduled, one.dropped, one.sent, one.ok, sum(one.failed.values()), one.censored))] for (name, one), of in zip(rows, shares, strict=True)]
+    body = [[name, *map(figures.percent, of), *map(str, (one.scheduled, one.dropped, one.sent, one.ok, *([one.refused] if refuses else []), sum(one.failed.values()), one.censored))] for (name, one), of in zip(rows, shares, strict=True)]
     return ["What became of every request:", "", *tables.markdown(columns, body), ""]
 
 

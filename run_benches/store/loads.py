@@ -56,7 +56,7 @@ class Statistics:
 
 @dataclass
 class Counts:
-    """What became of requests; `failed` by class."""
+    """What became of requests; `failed` by class, `refused` as the scenario says."""
 
     scheduled: int
     dropped: int
@@ -64,11 +64,12 @@ class Counts:
     ok: int
     censored: int
     failed: dict[str, int]
+    refused: int = 0
 
     def plus(self, other: "Counts") -> "Counts":
         """Of both."""
         failed = {name: self.failed.get(name, 0) + other.failed.get(name, 0) for name in sorted(self.failed | other.failed)}
-        return Counts(self.scheduled + other.scheduled, self.dropped + other.dropped, self.sent + other.sent, self.ok + other.ok, self.censored + other.censored, failed)
+        return Counts(self.scheduled + other.scheduled, self.dropped + other.dropped, self.sent + other.sent, self.ok + other.ok, self.censored + other.censored, failed, self.refused + other.refused)
 
 
 NONE = Counts(0, 0, 0, 0, 0, {})
@@ -146,6 +147,14 @@ class Declared:
     weight: float
     expect: dict[str, Any]
     follow: list[Any] = field(default_factory=list)
+    items: dict[str, Any] | None = None
+    acknowledges: dict[str, Any] | None = None
+
+    @property
+    def events(self) -> int | None:
+        """The events of a stream that a right answer is about; `None` if it is about none, or if that is not said."""
+        listed = self.items["count"] if self.items else 1
+        return int(listed) if self.acknowledges else None
 
 
 @dataclass
@@ -154,14 +163,21 @@ class Load:
 
     connections: int
     schedule: dict[str, Any] | None = None
+    stages: list[dict[str, Any]] = field(default_factory=list)
     server_cpus: float | None = None
 
 
 @dataclass
 class Data:
-    """The table that requests are about."""
+    """The table that requests are about, or the stream."""
 
-    table: str
+    table: str | None = None
+    stream: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of either."""
+        return self.table or self.stream or ""
 
 
 @dataclass
@@ -174,6 +190,45 @@ class Scenario:
     operations: list[Declared]
     about: str = ""
     repeat: int | None = None
+    subscribers: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass
+class Stage:
+    """A stage of a closed loop, measured by itself."""
+
+    window: Window
+    cells: list[Operation]
+    total: Counts
+    throughput: float
+
+
+@dataclass
+class Kept:
+    """How often a promise was looked at, and how often it was broken."""
+
+    checked: int
+    wrong: int
+
+
+@dataclass
+class Deliveries:
+    """What came to the subscribers of one kind; `lag` runs from the intended start of an append, `lag_from_start` from its start, to each arrival."""
+
+    due: int
+    missing: int
+    repeated: int
+    unanswered: int
+    ended: int
+    lag: Statistics | None
+    lag_from_start: Statistics | None
+
+
+@dataclass
+class Subscribed:
+    """What came to the subscribers of a stream, by their kinds in the order of the scenario."""
+
+    kinds: list[Deliveries]
 
 
 @dataclass
@@ -213,6 +268,10 @@ class Result:
     aborted: bool
     counters: Counters
     pinned: Pinned | None = None
+    stages: list[Stage] = field(default_factory=list)
+    promises: dict[str, Kept] | None = None
+    kills: list[int] | None = None
+    subscribers: Subscribed | None = None
 
 
 Curves = dict[str, dict[str, list[Quantile]]]

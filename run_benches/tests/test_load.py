@@ -1,5 +1,6 @@
 """Load tests from the command line, with a load tool that measures nothing: what is stored, what is said, how it ends."""
 
+import copy
 import json
 import re
 import signal
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from run_benches.analysis import load_figures
+from run_benches.analysis import figures, load_figures
 from run_benches.render import load_page
 from run_benches.store import loads
 from run_benches.store.loads import LoadRun
@@ -200,3 +201,44 @@ def test_a_quantile_without_enough_values_and_one_beyond_all_have_no_number(chec
     page = load_page.markdown(last(checkout), [])
     line = next(line for line in page.splitlines() if line.startswith("| get one | 3"))
     assert "| > max |" in line and "| > max (" in line and f"| {load_page.TOO_FEW} |" in line
+
+
+def test_what_a_stream_was_asked_is_on_the_page(checkout: Checkout) -> None:
+    assert checkout.run("load", "throughput-read").returncode == 0
+    run = last(checkout)
+    [cell] = run.scenarios.values()
+    assert cell.result
+    result = copy.deepcopy(cell.result)
+    operation, measured = result["scenario"]["operations"][0], result["cells"][0]
+    operation |= {"acknowledges": {"partition": "/partition", "offset": "/offset"}, "items": {"count": 100, "each": "{n}"}}
+    result["scenario"]["data"] = {"stream": "Click"}
+    measured["counts"] |= {"refused": 7}
+    result["total"] |= {"refused": 7}
+    stage = {name: result[name] for name in ("cells", "total", "throughput")} | {"window": {"seconds": 5.0, "arrivals_seconds": 5.0}}
+    result["stages"] = [stage, stage]
+    result["scenario"]["load"]["stages"] = [{"users": 32, "seconds": 5.0}, {"users": 400, "seconds": 5.0}]
+    result["promises"] = {"gapless": {"checked": 4000, "wrong": 0}, "in_place": {"checked": 3999, "wrong": 1}}
+    result["kills"] = [3, 5]
+    result["scenario"]["subscribers"] = [{"count": 4, "path": "/Click?stream=sse"}]
+    came = {"due": 400, "due_in_warm_up": 0, "missing": 1, "repeated": 2, "unanswered": 0, "ended": 0, "lag": measured["service"], "lag_from_start": None}
+    result["subscribers"] = {"requests_at_least": 4, "requests_at_most": 4, "kinds": [came]}
+    bounds: dict[str, object] = {"refused_at_least": 0.01, "refused_at_most": 0.0, "goodput": {"of_stage": 1, "at_least": 0.9}, "lag": {"quantile": 0.99, "at_most_ms": 20.0}}
+    result["objectives"] = [{"objective": {"stage": 2, "bound": {kind: limits}}, "measured": 0.5, "outcome": "pass"} for kind, limits in bounds.items()]
+    cell.result = result
+    page = load_page.markdown(run, [])
+    ok, seconds = measured["counts"]["ok"], result["window"]["seconds"]
+    for words in (
+        f"| {operation['name']} | {figures.amount(ok / seconds)} | {figures.amount(100 * ok / seconds)} |",
+        "| ok | refused | failed |",
+        "| 2 | 400 | 5.00 s |",
+        "stage 2: at least 1 % refused, measured 50 %",
+        "stage 2: at least 90 % of the right answers a second of stage 1",
+        "p99 from an append to each subscriber at most 20 ms",
+        "The server was killed 2 times, with 3, 5 requests in flight.",
+        "| S2: acknowledged events at their offsets, byte for byte | 3999 | 1 |",
+        "| `/Click?stream=sse` | 4 | 400 |",
+    ):
+        assert words in page, (words, page)
+    read = cell.read()
+    assert read
+    assert len(load_figures.by_second(read)) == 10, "five of each stage"
