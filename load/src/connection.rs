@@ -61,7 +61,9 @@ pub struct Reach {
 pub struct Outages {
     /// For each time how many requests it met in flight.
     pub met: Vec<u64>,
-    /// Whether it has not been started again yet.
+    /// Whether it is being ended: what fails from then on is not its fault.
+    pub is_ending: bool,
+    /// Whether it has not been started again yet: nothing is to be sent.
     pub is_down: bool,
 }
 
@@ -98,12 +100,14 @@ impl Reach {
         let _ = self.lost.subscribe().wait_for(Option::is_some).await;
     }
 
-    /// It is about to be ended on purpose: nothing is to be sent until it has come back.
-    pub fn go_down(&self) {
+    /// Ends it on purpose. Requests are sent until it has ended, so that some are in flight, and none afterwards until it has come back.
+    pub fn go_down(&self, end: impl FnOnce()) {
         self.outages.send_modify(|outages| {
             outages.met.push(0);
-            outages.is_down = true;
+            outages.is_ending = true;
         });
+        end();
+        self.outages.send_modify(|outages| (outages.is_ending, outages.is_down) = (false, true));
     }
 
     /// It has been started again.
@@ -124,7 +128,7 @@ impl Reach {
     /// Whether a request that began when it had been down so often was in flight when it was ended. Then it is counted.
     pub fn has_met(&self, times_down: usize) -> bool {
         self.outages.send_if_modified(|outages| {
-            let is_met = outages.met.len() > times_down || outages.is_down;
+            let is_met = outages.met.len() > times_down || outages.is_ending || outages.is_down;
             outages.met.last_mut().filter(|_| is_met).into_iter().for_each(|met| *met += 1);
             is_met
         })
@@ -147,7 +151,7 @@ impl Reach {
     }
 
     fn failed(&self, address: SocketAddr, error: &io::Error) {
-        if self.is_down() {
+        if self.outages.borrow().is_ending || self.is_down() {
             return;
         }
         if is_shortage(error) {

@@ -230,8 +230,11 @@ impl Server {
     /// It was not started here, or does not start again.
     pub fn restart(&self) -> Result<(), String> {
         let started = self.started.as_ref().ok_or("a server that was not started here is not ended")?;
-        self.reach.go_down();
-        started.restart(self.address, &self.reach)?;
+        self.reach.go_down(|| {
+            // It may have ended by itself; that is found out by who waits for it.
+            let _ = started.process().child.kill();
+        });
+        started.start_again(self.address, &self.reach)?;
         self.reach.come_back();
         Ok(())
     }
@@ -285,11 +288,10 @@ impl Started {
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn restart(&self, address: SocketAddr, reach: &Arc<Reach>) -> Result<(), String> {
+    /// Starts a server that was killed again, at the address that it had.
+    fn start_again(&self, address: SocketAddr, reach: &Arc<Reach>) -> Result<(), String> {
         {
             let mut process = self.process();
-            // It may have ended by itself; that is found out by who waits for it.
-            let _ = process.child.kill();
             let _ = process.child.wait();
             process.forget();
             // It says anew when it is ready.

@@ -18,6 +18,10 @@ const WIDTH: usize = 80;
 /// Calls into the storage, as the server's counters name them.
 const STORAGE_CALLS: [&str; 5] = ["gets", "multi_gets", "looked_up", "scans", "writes"];
 
+/// Events of streams, as the server's counters name them.
+const EVENTS: [(&str, &str); 3] =
+    [("appended", "streams.events"), ("read", "streams.events_read"), ("delivered", "streams.delivered")];
+
 /// The text of a run.
 pub fn text(run: &Run) -> String {
     let mut text = String::new();
@@ -102,6 +106,7 @@ fn write_run(run: &Run, out: &mut String) -> std::fmt::Result {
     write_cells(run, out)?;
     write_processes(run, out)?;
     write_server(run, out)?;
+    write_events(run, out)?;
     if let Some(kills) = &run.kills {
         let met = kills.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
         writeln!(out, "server ended {} times; requests in flight: {met}\n", kills.len())?;
@@ -292,6 +297,22 @@ fn write_server(run: &Run, out: &mut String) -> std::fmt::Result {
         _ if calls.is_empty() => writeln!(out, "calls into the storage: none"),
         _ => writeln!(out, "calls into the storage for each ok: {}", calls.join(", ")),
     }
+}
+
+/// Events a second as the server counted them, apart from requests, and its CPU for each.
+fn write_events(run: &Run, out: &mut String) -> std::fmt::Result {
+    let grown = run.counters.grown().unwrap_or_default();
+    let count = |name: &str| grown.get(name).copied().unwrap_or(0) as f64;
+    let events = EVENTS.map(|(what, name)| (what, count(name)));
+    let all: f64 = events.iter().map(|(_, events)| events).sum();
+    if all == 0.0 {
+        return Ok(());
+    }
+    let seconds = run.window.seconds;
+    let rates: Vec<_> = events.iter().map(|(what, events)| format!("{what} {}", figure(events / seconds))).collect();
+    let bytes = count("streams.event_bytes") / seconds / 1e6;
+    let cpu = run.processes.server.map_or_else(absent, |cpu| figure(cpu.seconds() / all * 1e6));
+    writeln!(out, "events/s: {}; appended MB/s: {}; server CPU us an event: {cpu}", rates.join(", "), figure(bytes))
 }
 
 /// What came to the subscribers of a stream, and how long it took from the intended start of an append and from its start.

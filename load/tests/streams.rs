@@ -65,6 +65,8 @@ fn measure(fault: Fault, scenario: &Scenario) -> Result<Run, String> {
 fn event_n_stands_at_its_place_or_the_run_does_not_begin() {
     let scenario = changed("rows = 90", "rows = 90");
     let run = measure(Fault::None, &scenario).unwrap();
+    let text = strata_load::table::text(&run);
+    assert!(text.contains("events/s: appended ") && text.contains("server CPU us an event: -"), "{text}");
     assert_eq!((run.setup.rows_written, run.setup.rows_found, &run.broken), (Some(90), Some(90), &Vec::new()));
     let error = measure(Fault::NextPartition, &scenario).unwrap_err();
     assert!(error.contains("data.row") && error.contains("event n has to stand"), "{error}");
