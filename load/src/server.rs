@@ -50,6 +50,9 @@ const KEPT_BYTES: usize = 4096;
 /// How many lines of them are quoted.
 const QUOTED_LINES: usize = 4;
 
+/// How long a server is stopped before it is killed.
+const TO_WAIT: Duration = Duration::from_millis(50);
+
 /// How long is waited for the end of a server whose connections have ended.
 const TO_END: Duration = Duration::from_millis(500);
 
@@ -224,16 +227,14 @@ impl Server {
         self.quota.as_ref().and_then(Quota::throttled_periods)
     }
 
-    /// Ends it by SIGKILL, and starts it again in the same folder, at the same address. Meanwhile its connections are told that it is down.
+    /// Ends it by SIGKILL while requests are in flight, and starts it again in the same folder, at the same address. Meanwhile its connections
+    /// are told that it is down.
     ///
     /// # Errors
     /// It was not started here, or does not start again.
     pub fn restart(&self) -> Result<(), String> {
         let started = self.started.as_ref().ok_or("a server that was not started here is not ended")?;
-        self.reach.go_down(|| {
-            // It may have ended by itself; that is found out by who waits for it.
-            let _ = started.process().child.kill();
-        });
+        self.reach.go_down(|| started.kill());
         started.start_again(self.address, &self.reach)?;
         self.reach.come_back();
         Ok(())
@@ -286,6 +287,16 @@ impl Process {
 impl Started {
     fn process(&self) -> MutexGuard<'_, Process> {
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Stops it, and ends it when all users wait for an answer: a client that is slower than the server has few requests there at any
+    /// moment. What it was doing is cut off where it was stopped.
+    fn kill(&self) {
+        let mut process = self.process();
+        // It may have ended by itself; that is found out by who waits for it.
+        let _ = Pid::from_raw(process.child.id() as i32).map(|pid| kill_process(pid, Signal::STOP));
+        std::thread::sleep(TO_WAIT);
+        let _ = process.child.kill();
     }
 
     /// Starts a server that was killed again, at the address that it had.
