@@ -436,10 +436,10 @@ impl Worker {
             flight.refuse(ended, bytes);
             return Some(CarriedOut { started, ended, wait: Some(wait), again: None });
         }
-        let checked = answer.and_then(|answer| operation.expect.check(row, answer.status.as_u16(), &answer.body));
+        let checked = answer.and_then(|answer| operation.expect.check(row, answer.status.as_u16(), &body));
         let mut outcome = match (pending, checked) {
             (Some((acknowledges, pending)), Ok(read)) => {
-                if pending.acknowledge(acknowledges, &read) {
+                if read.is_some_and(|read| pending.acknowledge(acknowledges, &read)) {
                     Ok(())
                 } else {
                     Err(Failure::Body)

@@ -4,11 +4,12 @@
 //! for right but by a chance of one in 10^13: the hash has 64 bits.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
+
+use crate::json::Json;
 
 /// The hash of an event, and that of its idempotency key if it has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,25 +58,13 @@ fn hash(value: impl Hash) -> u64 {
 /// The events in the body of a request: the one at a JSON pointer, else each of its `/records`, else the body itself; none where there is
 /// no event.
 pub fn sent(body: &str, event: Option<&str>) -> Option<Vec<Content>> {
-    let whole: &RawValue = serde_json::from_str(body).ok()?;
-    let content = |raw: &RawValue| serde_json::from_str::<Event<'_>>(raw.get()).ok().map(|event| event.content());
-    match (event, at(whole, "/records")) {
-        (Some(pointer), _) => content(at(whole, pointer)?).map(|one| vec![one]),
-        (None, Some(records)) => {
-            serde_json::from_str::<Vec<&RawValue>>(records.get()).ok()?.into_iter().map(content).collect()
-        }
-        (None, None) => content(whole).map(|one| vec![one]),
+    let whole = Json::read(body.as_bytes())?;
+    let content = |json: &Json<'_>| serde_json::from_str::<Event<'_>>(json.raw()).ok().map(|event| event.content());
+    match (event, whole.at("/records")) {
+        (Some(pointer), _) => content(whole.at(pointer)?).map(|one| vec![one]),
+        (None, Some(records)) => records.list()?.iter().map(content).collect(),
+        (None, None) => content(&whole).map(|one| vec![one]),
     }
-}
-
-/// The value at a JSON pointer, as it stands there.
-fn at<'a>(whole: &'a RawValue, pointer: &str) -> Option<&'a RawValue> {
-    pointer.split('/').skip(1).try_fold(whole, |value, name| {
-        if let Ok(list) = serde_json::from_str::<Vec<&'a RawValue>>(value.get()) {
-            return list.get(name.parse::<usize>().ok()?).copied();
-        }
-        serde_json::from_str::<BTreeMap<Cow<'a, str>, &'a RawValue>>(value.get()).ok()?.get(name).copied()
-    })
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
+use crate::json::Json;
 use crate::template::Template;
 
 /// What an answer must be; of the keys about the body at least one is there.
@@ -48,24 +48,24 @@ impl Expectation {
         !self.has.is_empty() || self.rows.is_some() || !self.each.is_empty()
     }
 
-    /// Whether an answer to a request about a row is right; the JSON of its body, null where nothing is expected of it.
-    pub fn check(&self, row: u64, status: u16, body: &[u8]) -> Result<Value, Failure> {
+    /// Whether an answer to a request about a row is right; the JSON of its body, none where nothing is expected of it.
+    pub fn check<'a>(&self, row: u64, status: u16, body: &'a [u8]) -> Result<Option<Json<'a>>, Failure> {
         if status != self.status {
             return Err(Failure::Status(status));
         }
         let right = self.bytes.is_none_or(|bytes| bytes == body.len())
             && self.body.as_ref().is_none_or(|expected| expected.of(row).as_bytes() == body);
         let read = match self.is_about_json() {
-            true => serde_json::from_slice(body).ok().filter(|read| self.reads_right(row, read)),
-            false => Some(Value::Null),
+            true => Json::read(body).filter(|read| self.reads_right(row, read)).map(Some),
+            false => Some(None),
         };
         read.filter(|_| right).ok_or(Failure::Body)
     }
 
-    fn reads_right(&self, row: u64, read: &Value) -> bool {
-        let list = read.pointer(&self.list).and_then(Value::as_array);
+    fn reads_right(&self, row: u64, read: &Json<'_>) -> bool {
+        let list = read.at(&self.list).and_then(Json::list);
         // GraphQL answers 200 with errors in the body.
-        read.get("errors").is_none()
+        read.at("/errors").is_none()
             && holds(read, &self.has, row)
             && self.rows.is_none_or(|rows| list.is_some_and(|list| list.len() == rows))
             && (self.each.is_empty()
@@ -73,11 +73,11 @@ impl Expectation {
     }
 }
 
-fn holds(read: &Value, expected: &BTreeMap<String, Template>, row: u64) -> bool {
-    expected.iter().all(|(pointer, expected)| {
-        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        read.pointer(pointer).is_some_and(|value| text(value) == expected.of(row))
-    })
+fn holds(read: &Json<'_>, expected: &BTreeMap<String, Template>, row: u64) -> bool {
+    let is_there = |(pointer, expected): (&String, &Template)| {
+        read.at(pointer).is_some_and(|value| value.text() == expected.of(row))
+    };
+    expected.iter().all(is_there)
 }
 
 /// Why a request that was sent is not a success.

@@ -13,6 +13,7 @@ pub mod search;
 pub mod random;
 pub mod schedule;
 pub mod template;
+pub mod json;
 pub mod expectation;
 pub mod event;
 pub mod scenario;

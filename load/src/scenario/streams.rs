@@ -31,7 +31,7 @@ impl Items {
     }
 }
 
-/// Where a request has its events, and its answer where they stand. A pointer is one of JSON (RFC 6901), without escapes.
+/// Where a request has its events, and its answer where they stand. A pointer is one of JSON (RFC 6901).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Acknowledges {

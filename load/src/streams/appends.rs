@@ -6,9 +6,8 @@ use std::rc::Rc;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-
 use crate::event::{self, Content};
+use crate::json::Json;
 use crate::scenario::{Acknowledges, Operation, Scenario};
 use crate::template::Template;
 
@@ -87,12 +86,12 @@ impl Pending {
     }
 
     /// It was answered. False if the answer does not say where its events stand; then it may have been carried out all the same.
-    pub fn acknowledge(mut self, acknowledges: &Acknowledges, answer: &Value) -> bool {
+    pub fn acknowledge(mut self, acknowledges: &Acknowledges, answer: &Json<'_>) -> bool {
         let mut appends = self.appends.borrow_mut();
         let before = appends.places.len();
         let told = match &acknowledges.list {
             None => place(acknowledges, answer).map(|place| appends.places.push(place)),
-            Some(list) => answer.pointer(list).and_then(Value::as_array).and_then(|list| {
+            Some(list) => answer.at(list).and_then(Json::list).and_then(|list| {
                 list.iter().try_for_each(|one| place(acknowledges, one).map(|place| appends.places.push(place)))
             }),
         };
@@ -126,19 +125,11 @@ impl Drop for Pending {
 }
 
 /// Where an answer, or one of its list, says that an event stands.
-fn place(acknowledges: &Acknowledges, told: &Value) -> Option<Place> {
+fn place(acknowledges: &Acknowledges, told: &Json<'_>) -> Option<Place> {
     let (parent, _) = acknowledges.offset.rsplit_once('/')?;
-    let duplicate = at(told, parent)?.get("duplicate").and_then(Value::as_bool).unwrap_or(false);
-    let number = |pointer: &str| at(told, pointer).and_then(Value::as_u64);
+    let duplicate = told.at(parent)?.at("/duplicate").is_some_and(|duplicate| duplicate.raw() == "true");
+    let number = |pointer: &str| told.at(pointer).and_then(Json::number);
     Place::new(number(&acknowledges.partition)?, number(&acknowledges.offset)?, duplicate)
-}
-
-/// The value at a JSON pointer without escapes: `Value::pointer` makes two texts of each name, which a hundred places make slow.
-fn at<'a>(told: &'a Value, pointer: &str) -> Option<&'a Value> {
-    pointer.split('/').skip(1).try_fold(told, |value, name| match value {
-        Value::Array(list) => list.get(name.parse::<usize>().ok()?),
-        value => value.get(name),
-    })
 }
 
 impl Appends {

@@ -38,7 +38,7 @@ impl Operation {
         let acknowledges = self.acknowledges.as_ref()?;
         let Acknowledges { event, list, partition, offset, record } = acknowledges;
         let pointers = [Some(partition), Some(offset), event.as_ref(), list.as_ref()];
-        let is_pointer = |pointer: &String| pointer.starts_with('/') && !pointer.contains('~');
+        let is_pointer = |pointer: &String| pointer.starts_with('/');
         let sent = || event::sent(&self.body_of(0)?, event.as_deref());
         match () {
             () if data.stream.is_none() => Some(("acknowledges", "events are those of a stream: data.stream")),
@@ -47,7 +47,7 @@ impl Operation {
                 Some(("expect", "what is acknowledged is in JSON: has, rows or each"))
             }
             () if !pointers.into_iter().flatten().all(is_pointer) => {
-                Some(("acknowledges", "pointers begin with / and have no ~"))
+                Some(("acknowledges", "pointers of JSON begin with /"))
             }
             () if sent().is_none() => {
                 Some(("acknowledges.event", "there is no event in the body, which has a payload"))
