@@ -154,15 +154,19 @@ def _keep(compared: LoadComparison, pairs: Sequence[tuple[Result, Result]], numb
 
 def _rows(a: Result, b: Result) -> dict[str, Row]:
     """What both sides have, as rows of one pair. Operations are held against each other in their order; those of equal name are named
-    by it."""
-    variant = a.scenario.name
-    if len(a.cells) != len(b.cells):
-        raise Complaint(f"{variant} has {len(a.cells)} operations on one side and {len(b.cells)} on the other")
-    found = {
-        f"{variant}/requests per right answer": _row("requests per right answer", None, *(run.total.scheduled / run.total.ok for run in (a, b))),
-        f"{variant}/server CPU per right answer": _row("server CPU per right answer", None, *map(_cpu_ns, (a, b))),
-    }
-    for ours, theirs in zip(a.cells, b.cells, strict=True):
+    by it. Of a side that has more of them, those that both have are, by their names; then a right answer is another thing on each side."""
+    variant, found, pairs = a.scenario.name, {}, list(zip(a.cells, b.cells, strict=False))
+    if len(a.cells) == len(b.cells):
+        found = {
+            f"{variant}/requests per right answer": _row("requests per right answer", None, *(run.total.scheduled / run.total.ok for run in (a, b))),
+            f"{variant}/server CPU per right answer": _row("server CPU per right answer", None, *map(_cpu_ns, (a, b))),
+        }
+    else:
+        named = {cell.operation: cell for cell in b.cells}
+        pairs = [(cell, named[cell.operation]) for cell in a.cells if cell.operation in named]
+    if not pairs:
+        raise Complaint(f"{variant}: no operation of one side has the name of one of the other, and there are {len(a.cells)} and {len(b.cells)}")
+    for ours, theirs in pairs:
         name = ours.operation if ours.operation == theirs.operation else f"{ours.operation} | {theirs.operation}"
         for quantile, kind in QUANTILES.items():
             found[f"{variant}/{name}/{kind}"] = _quantile(ours, theirs, quantile, kind)

@@ -44,6 +44,8 @@ class Scenario:
     name: str
     about: str
     seconds: float | None
+    has_stream: bool = False
+    """Whether its schema has an event stream."""
 
 
 @dataclass(frozen=True)
@@ -72,9 +74,15 @@ def built_in() -> list[Scenario]:
     return [_read(path.stem, path) for path in sorted(SCENARIOS.glob("*.toml"))]
 
 
+STREAMS = "streams"
+"""Stands for all scenarios of this checkout whose schema has an event stream."""
+
+
 def chosen(names: Sequence[str]) -> list[Scenario]:
     """The scenarios of these names or files; all of this checkout's without any. An unknown one is a complaint before anything is built."""
     known = {scenario.name: scenario for scenario in built_in()}
+    of_streams = [scenario.name for scenario in known.values() if scenario.has_stream]
+    names = [one for name in names for one in (of_streams if name == STREAMS and of_streams else [name])]
     unknown = [name for name in names if name not in known and not Path(name).is_file()]
     if unknown:
         raise Complaint(f"no scenario {unknown[0]!r}: give a file, or one of {', '.join(known)}")
@@ -94,7 +102,9 @@ def _read(name: str, path: Path) -> Scenario:
     if isinstance(stated, dict) and isinstance(stated.get("stages"), list):
         parts.append({"seconds": sum(stage["seconds"] for stage in stated["stages"])})
     found = [part["seconds"] for part in parts if isinstance(part, dict) and isinstance(part.get("seconds"), int | float)]
-    return Scenario(name, str(content.get("about", "")), found[0] if found else None)
+    data = content.get("data")
+    has_stream = isinstance(data, dict) and "@stream" in str(data.get("schema", ""))
+    return Scenario(name, str(content.get("about", "")), found[0] if found else None, has_stream)
 
 
 def measure(scenarios: list[Scenario], flags: list[str], command: list[str], to_stderr: bool) -> tuple[LoadRun, Path]:

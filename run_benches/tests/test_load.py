@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from run_benches.analysis import figures, load_figures
+from run_benches.measure import load_run
 from run_benches.render import load_page
 from run_benches.store import loads
 from run_benches.store.loads import LoadRun
@@ -133,6 +134,11 @@ def test_scenarios_are_listed_without_a_build(checkout: Checkout) -> None:
     complaint = checkout.complaint("load", "rest-curd")
     assert complaint.startswith("no scenario 'rest-curd': give a file, or one of ") and "rest-crud" in complaint
     assert "the build failed" in checkout.complaint("load", "rest-crud")
+
+
+def test_scenarios_with_a_stream_have_a_name_together() -> None:
+    chosen = [scenario.name for scenario in load_run.chosen(["rest-crud", "streams", "consistency"])]
+    assert chosen[0] == "rest-crud" and {"single-write", "consistency", "tables-beside"} <= set(chosen) and len(chosen) == 11
 
 
 def test_the_words_of_the_load_tool_are_its_own(checkout: Checkout) -> None:

@@ -1,5 +1,6 @@
 """`load compare` with a load tool that measures nothing: which pairs are run, what is concluded from them, how it ends."""
 
+import dataclasses
 import json
 import re
 import subprocess
@@ -7,9 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from run_benches import serialization
+from run_benches.compare import load_comparison
+from run_benches.errors import Complaint
 from run_benches.render import page
 from run_benches.store import load_comparisons
 from run_benches.store.load_comparisons import LoadComparison
+from run_benches.store.loads import Result
 from run_benches.tests import checkout as checkouts
 from run_benches.tests.checkout import Checkout
 from run_benches.tests.test_document import HEADERS, a_run
@@ -107,3 +112,17 @@ def test_one_that_is_kept_stands_on_the_page_about_load_tests(checkout: Checkout
 def test_the_comparison_is_printed_as_json(checkout: Checkout) -> None:
     code, output, _ = compare(checkout, "--versus=--no-tls", "--json")
     assert code == 0 and json.loads(output)["rows"][CPU]["kind"] == "server CPU per right answer"
+
+
+def test_of_loads_that_are_not_alike_what_both_have_is_compared_by_name() -> None:
+    content = json.loads((Path(__file__).parent / "fakes" / "load_result.json").read_text(encoding="utf-8"))
+    a = serialization.parse(Result, content)
+    first, *others = [cell.operation for cell in a.cells]
+    beside = dataclasses.replace(a, cells=[dataclasses.replace(a.cells[-1], operation="append 100"), *a.cells])
+    rows = load_comparison._rows(a, beside)
+    variant = a.scenario.name
+    assert list(rows)[0] == f"{variant}/{first}/p50" and all(f"{variant}/{name}/p50" in rows for name in others)
+    assert not any("per right answer" in name or "append" in name for name in rows), "a right answer is another thing on each side"
+    assert f"{variant}/server CPU per right answer" in load_comparison._rows(a, a)
+    with pytest.raises(Complaint, match="no operation of one side has the name of one of the other"):
+        load_comparison._rows(dataclasses.replace(a, cells=[dataclasses.replace(a.cells[0], operation="other")]), beside)
