@@ -186,15 +186,19 @@ fn reads(suite: &mut Suite) {
         move |index| raw_read(&floor.raw, scatter(index, n - PAGE as u64), &mut answer)
     });
 
-    let trimmed = n * 10;
-    let about = facts(&format!("reads {PAGE} events from a random offset as JSON, behind {trimmed} that were trimmed"));
-    let about = about.floor_id("streams/read/strata/in_lists_of_100", 0.85, 0.95);
-    let setup = || {
-        let ours = Ours::with_events(SCHEMA, trimmed + n, 100);
-        ours.streams.trim(&ours.store.database, ours.stream(), 0, trimmed).or_refused();
+    // The same store before and after a trim.
+    let before = n * 10;
+    let setup = |trims: bool| {
+        let ours = Ours::with_events(SCHEMA, before + n, 100);
+        if trims {
+            ours.streams.trim(&ours.store.database, ours.stream(), 0, before).or_refused();
+        }
         ours
     };
-    suite.row("read", "strata", "behind_trimmed", about, setup, |ours| read(ours, trimmed));
+    let op = |what: &str| format!("reads {PAGE} events from a random offset as JSON, behind {before} that {what}");
+    let about = facts(&op("were trimmed")).floor_id("streams/read/strata/behind_kept", 0.85, 0.95);
+    suite.row("read", "strata", "behind_trimmed", about, || setup(true), |ours| read(ours, before));
+    suite.row("read", "strata", "behind_kept", facts(&op("are kept")), || setup(false), |ours| read(ours, before));
 }
 
 /// What a consumer writes.

@@ -313,27 +313,8 @@ impl Store {
         snapshot: &'s Snapshot<'s>,
         reach: Reach,
     ) -> Scan<'s> {
-        self.scan_with(self.read_at(snapshot, reach), space, lower, upper)
-    }
-
-    /// Scans keys of which none was deleted by range, without a look at the ranges that were: there they would cost every scan, until a
-    /// compaction has dropped them.
-    #[expect(deprecated, reason = "needless, says RocksDB, for stores without range deletions; this one has them")]
-    pub fn scan_beside_ranges<'s>(
-        &'s self,
-        space: Space,
-        lower: &[u8],
-        upper: &[u8],
-        snapshot: &'s Snapshot<'s>,
-        reach: Reach,
-    ) -> Scan<'s> {
-        let mut options = self.read_at(snapshot, reach);
-        options.set_ignore_range_deletions(true);
-        self.scan_with(options, space, lower, upper)
-    }
-
-    fn scan_with(&self, mut options: rocksdb::ReadOptions, space: Space, lower: &[u8], upper: &[u8]) -> Scan<'_> {
         self.calls.scans.add(1);
+        let mut options = self.read_at(snapshot, reach);
         if !upper.is_empty() {
             options.set_iterate_upper_bound(upper);
         }

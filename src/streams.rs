@@ -5,10 +5,9 @@
 //! without an idempotency key: the next offset is that of the last chunk, the bytes between two offsets are a difference, a time is found by
 //! bisection.
 //!
-//! **Offsets have no gap** because the lock of a partition is held from the choice of an offset to the end of its write, and no longer:
-//! never during a sync. An offset is used up only if its batch was written; where it is not known whether a write that failed will be there
-//! after a restart, the next batch of the partition deletes its chunks. From the low watermark on nothing is deleted by range, so reads
-//! need not look at ranges.
+//! **Offsets have no gap** because the lock of a partition is held from the choice of an offset to the end of its write, and no longer: never
+//! during a sync. An offset is used up only if its batch was written; where it is not known whether a write that failed will be there after
+//! a restart, the next batch of the partition deletes what stands behind its end.
 //!
 //! **Readers take no lock.** They see the events below the *visible* offset: in a soft stream that follows the write, in a strong one the
 //! sync that the append waits for, so that nobody reads what a power cut can take.

@@ -62,7 +62,8 @@ impl Asked {
     }
 
     fn facts(&self, op: &str) -> Facts {
-        let facts = Facts::new(op).unit(Unit::Records, self.events).depth(Depth::Default);
+        let facts = Facts::new(op).unit(Unit::Records, self.events);
+        let facts = if self.name == "append" { facts.depth(Depth::Default) } else { facts };
         let events = format!("events with payloads of {PAYLOAD_BYTES} bytes");
         if self.reads() {
             return facts.data(format!("{} {events}", self.stored)).state(SST);

@@ -218,17 +218,18 @@ impl Pending {
     /// Stages the chunks; returns the end of the partition behind them.
     fn stage(self, transaction: &mut Transaction<'_>, of: &Partition) -> WrittenEnd {
         let end = of.end();
-        // What a restart may bring back stands before this in the log.
-        for last in of.doubtful() {
-            transaction.delete_key(Space::Streams, &keys::chunk(self.id, self.partition, last));
+        if of.is_doubtful() {
+            // Behind what a restart may bring back, so this goes after it in the log.
+            let (lower, upper) =
+                (keys::chunk(self.id, self.partition, end.next), keys::end_of_partition(self.id, self.partition + 1));
+            transaction.delete_range(Space::Streams, &lower, &upper);
         }
-        let (mut bytes, mut chunks) = (end.bytes, SmallVec::new());
+        let mut bytes = end.bytes;
         for (last, chunk) in self.full.into_iter().chain([(self.next - 1, self.chunk)]) {
             let key = keys::chunk(self.id, self.partition, last);
             let (value, with_it) = chunk.finish(&key, self.ingested_ms, bytes);
             bytes = with_it;
             transaction.put(Space::Streams, &key, &value);
-            chunks.push(last);
         }
         let (events, event_bytes) = (self.next - end.next, bytes - end.bytes);
         let end = End { next: self.next, bytes, ingested_ms: self.ingested_ms };
@@ -237,7 +238,6 @@ impl Pending {
             partition: self.partition,
             durability: self.durability,
             end,
-            chunks,
             events,
             event_bytes,
         }
@@ -308,8 +308,6 @@ struct WrittenEnd {
     partition: u32,
     durability: Durability,
     end: End,
-    /// The offsets of the last events of its chunks.
-    chunks: SmallVec<[u64; 1]>,
     events: u64,
     event_bytes: u64,
 }
@@ -343,7 +341,7 @@ impl Follower for Written {
     }
 
     fn failed(&self) {
-        self.each(|partition, written| partition.doubt(&written.chunks));
+        self.each(|partition, _| partition.doubt());
     }
 
     fn synced(&self) {

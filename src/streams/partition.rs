@@ -1,9 +1,8 @@
 //! Partitions of a stream in memory: where they begin and end, and what their next chunk continues.
 
-use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 use twox_hash::XxHash3_64;
 
 use super::chunk::Chunk;
@@ -35,10 +34,8 @@ pub(super) struct Partition {
     bytes: AtomicU64,
     /// The time of the last ingestion.
     ingested_ms: AtomicU64,
-    /// Whether writes have failed of which it is not known whether a restart brings them back.
-    is_doubtful: AtomicBool,
-    /// The offsets of the last events of their chunks.
-    doubtful: Mutex<BTreeSet<u64>>,
+    /// Whether a write has failed of which it is not known whether a restart brings it back.
+    doubtful: AtomicBool,
     /// Whether consumer groups hold more bytes than it may have.
     is_held: AtomicBool,
 }
@@ -143,9 +140,7 @@ impl Partition {
     pub(super) fn end_at(&self, end: End) {
         self.bytes.store(end.bytes, Ordering::Relaxed);
         self.ingested_ms.store(end.ingested_ms, Ordering::Relaxed);
-        if self.is_doubtful.swap(false, Ordering::Relaxed) {
-            self.doubtful.lock().clear();
-        }
+        self.doubtful.store(false, Ordering::Relaxed);
         self.next.store(end.next, Ordering::Release);
     }
 
@@ -171,18 +166,14 @@ impl Partition {
         self.is_held.load(Ordering::Relaxed)
     }
 
-    /// Records that a write of chunks, of which it is not known what becomes of it, has failed: the offsets of their last events.
-    pub(super) fn doubt(&self, chunks: &[u64]) {
-        self.doubtful.lock().extend(chunks);
-        self.is_doubtful.store(true, Ordering::Relaxed);
+    /// Records that a write of which it is not known what becomes of it has failed.
+    pub(super) fn doubt(&self) {
+        self.doubtful.store(true, Ordering::Relaxed);
     }
 
-    /// Returns the chunks that there may be behind its end, by the offsets of their last events; its lock is held.
-    pub(super) fn doubtful(&self) -> Vec<u64> {
-        match self.is_doubtful.load(Ordering::Relaxed) {
-            true => self.doubtful.lock().iter().copied().collect(),
-            false => Vec::new(),
-        }
+    /// Returns whether there may be chunks behind its end; its lock is held.
+    pub(super) fn is_doubtful(&self) -> bool {
+        self.doubtful.load(Ordering::Relaxed)
     }
 }
 

@@ -106,7 +106,7 @@ fn read_once(
     }
     let snapshot = store.snapshot();
     let (lower, upper) = (keys::chunk(stream.id, partition, from), keys::end_of_partition(stream.id, partition + 1));
-    let mut scan = store.scan_beside_ranges(Space::Streams, &lower, &upper, &snapshot, reach);
+    let mut scan = store.scan(Space::Streams, &lower, &upper, &snapshot, reach);
     let begun = out.len();
     'chunks: while let Some((key, value)) = scan.next()? {
         if reach == Reach::Memory && out.len() - begun + value.len() > 2 * SHORT_BYTES {
@@ -144,7 +144,7 @@ pub(super) fn chunk_at<R>(
     read: impl FnOnce(&Chunk<'_>) -> Result<R>,
 ) -> Result<Option<R>> {
     let (lower, upper) = (keys::chunk(stream, partition, offset), keys::end_of_partition(stream, partition + 1));
-    let mut scan = store.scan_beside_ranges(Space::Streams, &lower, &upper, snapshot, reach);
+    let mut scan = store.scan(Space::Streams, &lower, &upper, snapshot, reach);
     let Some((key, value)) = scan.next()? else { return Ok(None) };
     read(&Chunk::open(key, value)?).map(Some)
 }

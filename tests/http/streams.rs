@@ -208,7 +208,7 @@ fn statistics_tell_requests_of_each_kind_apart() {
 
     let keyed = r#"{"payload":1,"partition":0,"idempotencyKey":"k"}"#;
     (0..30).for_each(|_| assert_eq!(ask(url, "POST", "/Click", keyed).status, 202));
-    let ten = vec![r#"{"payload":2,"partition":1}"#; 10].join(",");
+    let ten = [r#"{"payload":2,"partition":1}"#; 10].join(",");
     let ten = format!("{{\"records\":[{ten}]}}");
     assert_eq!(ask(url, "POST", "/Click/bulk", &ten).status, 202);
     for (path, body, status) in [
