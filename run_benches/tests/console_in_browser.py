@@ -219,7 +219,7 @@ def cells(tab: browser.Tab, place: str) -> list[list[str]]:
 
 def test_streams_their_groups_their_latest_events_and_what_is_done_with_them(server: str, tab: browser.Tab) -> None:
     tab.open(f"{server}/_console/streams.html")
-    tab.wait_for("document.querySelector('#name').innerText == 'Click'")
+    tab.wait_for("document.querySelector('#name')?.innerText == 'Click'")
     assert tab.evaluate("[...document.querySelectorAll('#streams a')].map(link => link.innerText.split(/\\s+/))") == [["Click", "0"], ["Audit", "0"]]
     assert tab.evaluate("document.querySelector('#events').innerText") == "No events are kept."
     events = [{"payload": {"n": LONG, "html": "<b>no</b>"}, "partition": number % 2, "key": f"k{number}"} for number in range(60)]
@@ -246,7 +246,7 @@ def test_streams_their_groups_their_latest_events_and_what_is_done_with_them(ser
 def test_the_page_of_streams_fits_and_pauses(server: str, tab: browser.Tab) -> None:
     tab.look(360, 800)
     tab.open(f"{server}/_console/streams.html#Click")
-    tab.wait_for("document.querySelector('#name').innerText == 'Click'")
+    tab.wait_for("document.querySelector('#name')?.innerText == 'Click'")
     assert fits(tab)
     tab.look(1280, 900)
     assert fits(tab)
