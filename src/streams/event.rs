@@ -175,6 +175,8 @@ mod tests {
             let event = Event::parse(&stream, body.as_bytes()).unwrap();
             assert_eq!((event.payload, event.partition, event.key.as_deref()), (payload, Some(3), Some("a\nb")));
         }
+        let zero = Event::parse(&stream, br#"{"payload":-0,"partition":-0}"#).unwrap();
+        assert_eq!((zero.payload, zero.partition), ("-0", Some(0)));
     }
 
     #[test]

@@ -24,7 +24,7 @@ impl Room {
         if !self.is_behind.load(Ordering::Relaxed) || self.look(store)? {
             return Ok(());
         }
-        Err(Error::Busy { detail: "the engine is behind with flushing events".to_owned() })
+        Err(Error::Busy { detail: "the engine is behind with flushing or compacting events".to_owned() })
     }
 
     /// Notes that bytes were appended, and looks now and then whether there is room for more.

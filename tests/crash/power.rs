@@ -30,6 +30,15 @@ static LIBRARY: LazyLock<PathBuf> = LazyLock::new(|| {
     library
 });
 
+/// What a sync of a log does.
+#[derive(Clone, Copy)]
+pub(super) enum Syncs {
+    Kept,
+    /// They take long, so that what is told before their end is told while they last.
+    Slow,
+    Ignored,
+}
+
 /// What came of a power cut.
 pub(super) struct Cut {
     pub(super) acknowledged: HashMap<String, String>,
@@ -45,19 +54,14 @@ pub(super) fn on_disk(disk: &Path, data: &Path) -> Command {
 }
 
 /// Lets a victim write on `data` until so many are acknowledged, cuts the power, and puts what is left in its place.
-pub(super) fn cut(
-    test: &str,
-    data: &Path,
-    durability: Durability,
-    round: usize,
-    count: usize,
-    ignores_syncs: bool,
-) -> Cut {
+pub(super) fn cut(test: &str, data: &Path, durability: Durability, round: usize, count: usize, syncs: Syncs) -> Cut {
     let disk = tempfile::tempdir().expect("there is a temporary directory");
     let mut command = on_disk(disk.path(), data);
-    if ignores_syncs {
-        command.env("POWER_CUT_IGNORES_SYNCS", "1");
-    }
+    match syncs {
+        Syncs::Kept => &mut command,
+        Syncs::Slow => command.env("POWER_CUT_SYNCS", "slow"),
+        Syncs::Ignored => command.env("POWER_CUT_SYNCS", "ignored"),
+    };
     let mut victim = Victim::run(command, test, data, durability, round);
     assert!(victim.read(count), "the victim ended by itself: {:?}", victim.refusals);
     let acknowledged = victim.kill();
@@ -79,7 +83,7 @@ fn strong_writes_survive_a_power_cut() {
     let (mut random, mut all) = (Random(0xCAFE), HashMap::new());
     for round in 0..10 {
         let Cut { acknowledged, syncs } =
-            cut(WRITER, data.path(), Durability::Strong, round, 1 + random.below(600), false);
+            cut(WRITER, data.path(), Durability::Strong, round, 1 + random.below(600), Syncs::Kept);
         assert!(acknowledged.len() <= (syncs + 1) * THREADS, "{} by {syncs} syncs", acknowledged.len());
         all.extend(acknowledged);
         let database = open(data.path(), "strong").expect("what a power cut leaves opens");
@@ -103,7 +107,7 @@ fn of_soft_writes_a_power_cut_leaves_the_beginning() {
     let (mut random, mut lost, mut kept) = (Random(0xD15C), 0, 0);
     for round in 0..10 {
         let Cut { acknowledged, syncs } =
-            cut(WRITER, data.path(), Durability::Soft, round, 1 + random.below(4000), false);
+            cut(WRITER, data.path(), Durability::Soft, round, 1 + random.below(4000), Syncs::Kept);
         assert!(syncs < 10 + acknowledged.len() / 10, "{} by {syncs} syncs", acknowledged.len());
         let database = open(data.path(), "soft").expect("what a power cut leaves opens");
         assert_eq!(database.disagreements().expect("readable"), Vec::<String>::new());
@@ -129,7 +133,7 @@ fn of_soft_writes_a_power_cut_leaves_the_beginning() {
 #[test]
 fn a_log_that_is_not_synced_is_found() {
     let data = tempfile::tempdir().expect("there is a temporary directory");
-    let Cut { acknowledged, syncs } = cut(WRITER, data.path(), Durability::Strong, 0, 100, true);
+    let Cut { acknowledged, syncs } = cut(WRITER, data.path(), Durability::Strong, 0, 100, Syncs::Ignored);
     let database = open(data.path(), "strong").expect("what a power cut leaves opens");
     assert!(missing(&database, &acknowledged) > 0);
     assert_eq!(syncs, 0);

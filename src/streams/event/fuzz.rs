@@ -59,7 +59,9 @@ impl Read {
     fn by_serde(Members(members): Members) -> Option<Self> {
         let mut read = Self::default();
         for (name, value) in members {
-            let number = |most: u64| serde_json::from_str(value.get()).ok().filter(|number| *number <= most);
+            // serde_json takes -0 for a fraction; as text of a whole number it is 0.
+            let whole = if value.get() == "-0" { "0" } else { value.get() };
+            let number = |most: u64| serde_json::from_str(whole).ok().filter(|number| *number <= most);
             let text = |most: usize| {
                 let text = serde_json::from_str::<String>(value.get()).ok();
                 text.filter(|text| (1..=most).contains(&text.len()))
