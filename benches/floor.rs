@@ -5,9 +5,13 @@
 #![allow(dead_code, reason = "each target uses the paths its layer is held to")]
 
 use std::cmp::Ordering;
+use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, OnceLock};
 
+use rocksdb::event_listener::{CompactionJobInfo, EventListener, FlushJobInfo};
 use rust_rocksdb as rocksdb;
 use self_cell::self_cell;
 use smallvec::SmallVec;
@@ -98,6 +102,7 @@ pub struct Raw {
     pub read: rocksdb::ReadOptions,
     pub write: rocksdb::WriteOptions,
     promised: Promised,
+    files: Arc<AtomicU64>,
     _directory: TempDir,
 }
 
@@ -128,7 +133,9 @@ fn complete_filters(directory: &Path) {
 impl Raw {
     /// Opens the store in `directory`, which Strata has created and closed.
     pub fn open(directory: TempDir, cache_bytes: usize) -> Self {
-        let (options, families) = stored_options(directory.path(), cache_bytes);
+        let (mut options, families) = stored_options(directory.path(), cache_bytes);
+        let files = Arc::default();
+        options.add_event_listener(Written(Arc::clone(&files)));
         let database = rocksdb::DB::open_cf_descriptors(&options, directory.path(), families).expect("a store to open");
         let engine = Engine::new(database, |database| Families {
             records: database.cf_handle("records").expect("records"),
@@ -140,8 +147,14 @@ impl Raw {
             read: rocksdb::ReadOptions::default(),
             write: rocksdb::WriteOptions::default(),
             promised: Promised::new(),
+            files,
             _directory: directory,
         }
+    }
+
+    /// Bytes that flushes and compactions have written since it was opened.
+    pub fn file_bytes(&self) -> u64 {
+        self.files.load(Relaxed)
     }
 
     /// Each worker promises the same.
@@ -305,6 +318,23 @@ impl State for Raw {
                 created.next();
             }
         }
+    }
+}
+
+/// Counts the bytes of the files that the engine writes, as Strata does.
+struct Written(Arc<AtomicU64>);
+
+impl EventListener for Written {
+    fn on_flush_completed(&self, job: &FlushJobInfo) {
+        let path = job.file_path().map(std::ffi::OsString::from_vec);
+        let file = path.and_then(|path| std::fs::metadata(path).ok());
+        // It may be compacted already.
+        let bytes = file.map_or_else(|| job.table_properties().data_size(), |file| file.len());
+        self.0.fetch_add(bytes, Relaxed);
+    }
+
+    fn on_compaction_completed(&self, job: &CompactionJobInfo) {
+        self.0.fetch_add(job.total_output_bytes(), Relaxed);
     }
 }
 

@@ -21,7 +21,7 @@ use prepared::{SST, WRITES, options, soft};
 use rust_rocksdb as rocksdb;
 use strata::encoding::body::parse_object;
 use strata::streams::Event;
-use strata::transaction::{Clock, Precondition};
+use strata::transaction::Precondition;
 use strata_harness::data::scatter;
 use strata_harness::{Depth, Facts, OrRefused, Scale, Suite, Unit, suite};
 
@@ -34,6 +34,7 @@ fn main() {
         appends(suite);
         bulks(suite);
         reads(suite);
+        mixed(suite);
         commits(suite);
         beside(suite);
         strong(suite);
@@ -56,20 +57,17 @@ fn appends(suite: &mut Suite) {
         suite.row("append", "strata", case, about, setup, |ours| append(ours, body.clone()));
         let setup = || Ours::fresh(SCHEMA).into_floor(&body);
         let about = facts("puts the same stored bytes under the next key");
-        suite.row("append", "floor", case, about, setup, put_next);
+        suite.row("append", "floor", case, about, setup, |floor| put_next(floor, 1));
     }
 
     let keyed = |key: &str| format!(r#"{{"payload":{},"idempotencyKey":"{key}"}}"#, payload(PAYLOAD_BYTES));
-    let about = writing("appends one event with an idempotency key, new to its stream", 1).floor("floor", 0.85, 0.93);
-    let setup = || {
-        let ours = Ours::fresh(SCHEMA);
-        // So that there are two windows to look into.
-        let event = Event { payload: "1", idempotency_key: Some("before".into()), ..Event::default() };
-        let before = ours.store.database.now() - 1_000_000 * ours.stream().idempotency as i64;
-        let database = ours.store.database.with_clock(&Clock::standing_at(before));
-        ours.streams.append(&database, ours.stream(), &event).or_refused();
-        ours
+    let keys = match suite.scale() {
+        Scale::Full => 1_000_000,
+        Scale::Smoke => 1000,
     };
+    let facts = |op: &str| writing(op, 1).state(format!("{keys} keys of the window before in SST; {WRITTEN}"));
+    let about = facts("appends one event with an idempotency key, new to its stream").floor("floor", 0.85, 0.93);
+    let setup = || Ours::with_keys(keys);
     suite.row("append", "strata", "keyed", about, setup, |ours: Arc<Ours>| {
         ours.promised.store(1, Relaxed);
         let mut body = keyed(&"0".repeat(16)).into_bytes();
@@ -82,8 +80,8 @@ fn appends(suite: &mut Suite) {
             u64::from(!ours.streams.append(&ours.store.database, ours.stream(), &event).or_refused().duplicate)
         }
     });
-    let about = writing("gets two keys that are not there, and puts two in one batch", 1);
-    let setup = || Ours::fresh(SCHEMA).into_floor(&keyed(&"1".repeat(16)));
+    let about = facts("gets two keys that are not there, and puts two in one batch");
+    let setup = || Ours::with_keys(keys).into_floor(&keyed(&"1".repeat(16)));
     suite.row("append", "floor", "keyed", about, setup, |floor: Arc<Floor>| {
         let (mut batch, mut hashed) = (rocksdb::WriteBatch::default(), [0; 32]);
         move |index| {
@@ -96,7 +94,7 @@ fn appends(suite: &mut Suite) {
                 assert!(found.is_none());
             }
             batch.clear();
-            batch.put_cf(&raw.events(), chunk_key(1, 0, index + 1), &floor.stored);
+            batch.put_cf(&raw.events(), chunk_key(1, 0, keys + 1 + index), &floor.stored);
             batch.put_cf(&raw.events(), hashed, [0; 20]);
             raw.commit(&batch);
             1
@@ -155,17 +153,22 @@ fn bulks(suite: &mut Suite) {
         };
         let about = writing(&format!("puts one finished chunk of {events} events"), events);
         suite.row("bulk", "chunk", &case, about, setup, |floor| {
-            let mut put = put_next(floor);
+            let mut put = put_next(floor, 1);
             move |index| put(index) * events
         });
     }
 }
 
-fn reads(suite: &mut Suite) {
-    let n = match suite.scale() {
+/// Events that are there before.
+fn stored(suite: &Suite) -> u64 {
+    match suite.scale() {
         Scale::Full => 100_000,
         Scale::Smoke => 1000,
-    };
+    }
+}
+
+fn reads(suite: &mut Suite) {
+    let n = stored(suite);
     let facts = |op: &str| {
         let data = format!("{n} events with payloads of {PAYLOAD_BYTES} bytes");
         Facts::new(op).data(data).state(SST).unit(Unit::Records, PAGE as u64)
@@ -183,7 +186,7 @@ fn reads(suite: &mut Suite) {
     let setup = || Ours::with_events(SCHEMA, n, 1).into_floor(r#"{"payload":1}"#);
     suite.row("read", "floor", "singly", about, setup, |floor: Arc<Floor>| {
         let mut answer = Vec::new();
-        move |index| raw_read(&floor.raw, scatter(index, n - PAGE as u64), &mut answer)
+        move |index| raw_read(&floor.raw, scatter(index, n - PAGE as u64), PAGE as u64, &mut answer)
     });
 
     // The same store before and after a trim.
@@ -199,6 +202,47 @@ fn reads(suite: &mut Suite) {
     let about = facts(&op("were trimmed")).floor_id("streams/read/strata/behind_kept", 0.85, 0.95);
     suite.row("read", "strata", "behind_trimmed", about, || setup(true), |ours| read(ours, before));
     suite.row("read", "strata", "behind_kept", facts(&op("are kept")), || setup(false), |ours| read(ours, before));
+}
+
+/// Four appends, and then a read of a few events.
+fn mixed(suite: &mut Suite) {
+    const READ: u64 = 10;
+    let n = stored(suite);
+    let is_read = |index: u64| index % 5 == 4;
+    let facts = |op: &str| {
+        let data = format!("{n} events with payloads of {PAYLOAD_BYTES} bytes, and those that are appended");
+        let facts = Facts::new(op).data(data).state("SST, and what is written in the memtable").durability(soft());
+        facts.changes_store(WRITES, None).unit(Unit::Operations, 1)
+    };
+    let about = facts(&format!("appends one event, or reads {READ} at a random offset as JSON: 80/20"));
+    let about = about.floor("floor", 0.75, 0.9);
+    let event = body(&payload(PAYLOAD_BYTES));
+    suite.row(
+        "mixed",
+        "strata",
+        "80_20",
+        about,
+        || Ours::with_events(SCHEMA, n, 1),
+        |ours| {
+            let (mut append, mut answer) = (append(Arc::clone(&ours), event.clone()), Vec::new());
+            // What one in five reads, nobody appends.
+            ours.promised.store(0, Relaxed);
+            move |index| match is_read(index) {
+                true => ours.read(scatter(index, n - READ), READ as usize, &mut answer) / READ,
+                false => append(index),
+            }
+        },
+    );
+    let about = facts(&format!("puts the stored bytes of one event, or seeks and copies {READ} of them: 80/20"));
+    let setup = || Ours::with_events(SCHEMA, n, 1).into_floor(&event);
+    suite.row("mixed", "floor", "80_20", about, setup, |floor: Arc<Floor>| {
+        let (mut put, mut answer) = (put_next(Arc::clone(&floor), n + 1), Vec::new());
+        floor.promised.store(0, Relaxed);
+        move |index| match is_read(index) {
+            true => raw_read(&floor.raw, scatter(index, n - READ), READ, &mut answer) / READ,
+            false => put(index),
+        }
+    });
 }
 
 /// What a consumer writes.
@@ -301,5 +345,5 @@ fn strong(suite: &mut Suite) {
         floor
     };
     let about = facts("puts the same stored bytes with a synced write; the engine groups writers");
-    suite.row("append_strong", "floor", "64_writers", about, setup, put_next);
+    suite.row("append_strong", "floor", "64_writers", about, setup, |floor| put_next(floor, 1));
 }

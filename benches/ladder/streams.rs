@@ -99,7 +99,7 @@ impl Asked {
         move |raw, index| {
             if asked.reads() {
                 let mut answer = Vec::with_capacity(PAGE * (PAYLOAD_BYTES + 100));
-                raw_read(raw, asked.offset(index), &mut answer);
+                raw_read(raw, asked.offset(index), PAGE as u64, &mut answer);
                 return answer;
             }
             let mut batch = rocksdb::WriteBatch::default();

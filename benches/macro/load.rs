@@ -158,7 +158,16 @@ fn sustained_puts(suite: &mut Suite) {
     let setup = || {
         let options = storage::Options { write_buffer_bytes, ..options() };
         let ours = Ours::open_with(copy(0, n), schema(0), &options);
-        let puts_before = until_steady(&ours, n, scale);
+        let mut put = putter(n);
+        let puts_before = until_steady(
+            scale,
+            n / 2,
+            |index| assert_eq!(put(&ours, index), 1, "a record of the data set"),
+            || {
+                let counters = ours.database.counters();
+                (counters.flushed_bytes + counters.compacted_bytes, counters.batch_bytes)
+            },
+        );
         Workload::new(ours, &["put"], Steady { puts_before })
     };
     suite.row("sustained_puts", "strata", "steady", about, setup, |workload| {
@@ -179,17 +188,15 @@ impl Particular for Steady {
     }
 }
 
-/// Overwrites records until the bytes that flushes and compactions write per byte put are steady; returns the number of puts.
-fn until_steady(ours: &Ours, n: u64, scale: Scale) -> u64 {
-    let (mut put, window, mut written) = (putter(n), n / 2, Vec::new());
+/// Writes windows of so many records until the bytes that flushes and compactions write per byte of the batches are steady; `bytes` returns
+/// both. Returns the number of records.
+pub fn until_steady(scale: Scale, window: u64, mut write: impl FnMut(u64), bytes: impl Fn() -> (u64, u64)) -> u64 {
+    let mut written = Vec::new();
     for number in 0..MOST_WINDOWS as u64 {
-        let before = ours.database.counters();
-        for index in number * window..(number + 1) * window {
-            assert_eq!(put(ours, index), 1, "a record of the data set");
-        }
-        let after = ours.database.counters();
-        let files = after.flushed_bytes + after.compacted_bytes - before.flushed_bytes - before.compacted_bytes;
-        written.push(files as f64 / (after.batch_bytes - before.batch_bytes) as f64);
+        let before = bytes();
+        (number * window..(number + 1) * window).for_each(&mut write);
+        let after = bytes();
+        written.push((after.0 - before.0) as f64 / (after.1 - before.1) as f64);
         if agree(&written) {
             return (number + 1) * window;
         }

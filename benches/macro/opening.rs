@@ -17,6 +17,7 @@ use tempfile::TempDir;
 
 use crate::load::stored;
 use crate::prepared::{self, Ours, POOL, bodies_with_id, described, schema};
+use crate::streams;
 use crate::workload::{self, copy, facts, options, sized};
 
 /// Operations that are timed, and the one before them.
@@ -32,12 +33,15 @@ pub fn rows(suite: &mut Suite) {
 fn after(suite: &mut Suite) {
     let scale = suite.scale();
     let (n, last) = (workload::records(scale), sized(scale, 20_000, 200));
-    for (case, stop) in [("after_clean_stop", stopped as fn(u64, u64) -> TempDir), ("after_kill", killed)] {
+    for (case, kills) in [("after_clean_stop", false), ("after_kill", true)] {
         let about = opening(format!("opens a store and reads the last of {last} records that are only in its log"))
             .data(described(n + last))
             .state(format!("SST, one level; {last} records in the log"))
             .indexes(0);
-        let setup = || Openings::of(&stop(n, last), &["open"]);
+        let setup = || {
+            let store = if kills { killed(copy(0, n), "records", last) } else { stopped(copy(0, n), last) };
+            Openings::of(&store, &["open"])
+        };
         suite.row("open", "strata", case, about, setup, |openings: Arc<Openings>| {
             let stopwatch = openings.latencies.stopwatch();
             move |_| {
@@ -78,13 +82,13 @@ fn indexes(suite: &mut Suite) {
     suite.row("index_drop", "strata", case, about, setup, |openings| work(openings, 0));
 }
 
-fn opening(op: String) -> Facts {
+pub fn opening(op: String) -> Facts {
     facts(op, TIMED).changes_store(1, COPIES).unit(Unit::Operations, 1)
 }
 
 /// Copies of one closed store that are opened one after the other.
-struct Openings {
-    latencies: Latencies,
+pub struct Openings {
+    pub latencies: Latencies,
     closed: Mutex<Vec<TempDir>>,
     open: Mutex<Vec<Ours>>,
     /// How many of them were opened before the clock started.
@@ -96,7 +100,7 @@ struct Openings {
 }
 
 impl Openings {
-    fn of(store: &TempDir, kinds: &'static [&'static str]) -> Self {
+    pub fn of(store: &TempDir, kinds: &'static [&'static str]) -> Self {
         let closed = (0..COPIES).map(|_| prepared::copy_of(store.path())).collect();
         let bytes = size_on_disk(store.path());
         Self {
@@ -109,12 +113,12 @@ impl Openings {
         }
     }
 
-    fn open(&self, schema: Schema) -> Ours {
+    pub fn open(&self, schema: Schema) -> Ours {
         let copy = self.closed.lock().pop();
         Ours::open_with(copy.expect("a copy for each operation"), schema, &options())
     }
 
-    fn keep(&self, ours: Ours) {
+    pub fn keep(&self, ours: Ours) {
         self.open.lock().push(ours);
     }
 }
@@ -156,8 +160,7 @@ fn write_late(database: &Database, last: u64) {
 }
 
 /// A store that was stopped like a server: the log is synced, then everything is closed.
-fn stopped(n: u64, last: u64) -> TempDir {
-    let directory = copy(0, n);
+fn stopped(directory: TempDir, last: u64) -> TempDir {
     let database = Database::open(directory.path(), schema(0), &options()).expect("a store to open");
     write_late(&database, last);
     database.store().sync().expect("a healthy disk");
@@ -165,14 +168,13 @@ fn stopped(n: u64, last: u64) -> TempDir {
     directory
 }
 
-/// Passes the number of records and the directory of the store to the process that is to be killed.
+/// Passes what is to be written, how many, and the directory of the store to the process that is to be killed.
 const TO_BE_KILLED: &str = "STRATA_MACRO_TO_BE_KILLED";
 
-/// A store that another process of this program had open when it was killed.
-fn killed(n: u64, last: u64) -> TempDir {
-    let directory = copy(0, n);
+/// A store that another process of this program had open when it was killed; it wrote `last` more, records or events.
+pub fn killed(directory: TempDir, what: &str, last: u64) -> TempDir {
     let program = std::env::current_exe().expect("this program has a path");
-    let order = format!("{last} {}", directory.path().display());
+    let order = format!("{what} {last} {}", directory.path().display());
     let mut child = Command::new(program)
         .env(TO_BE_KILLED, order)
         .stdin(Stdio::piped())
@@ -193,9 +195,20 @@ const WRITTEN: &str = "written";
 /// Whether this is the process that is to be killed. If so, it writes, reports that, and waits for its end.
 pub fn is_to_be_killed() -> bool {
     let Ok(order) = std::env::var(TO_BE_KILLED) else { return false };
-    let (last, directory) = order.split_once(' ').expect("a number and a directory");
-    let database = Database::open(Path::new(directory), schema(0), &options()).expect("a store to open");
-    write_late(&database, last.parse().expect("a number"));
+    let mut parts = order.splitn(3, ' ');
+    let mut part = || parts.next().expect("what, how many, and a directory");
+    let (what, last, directory) = (part(), part().parse().expect("a number"), Path::new(part()));
+    let open = |schema| Database::open(directory, schema, &options()).expect("a store to open");
+    // It stays open.
+    let _database = if what == "events" {
+        let database = open(streams::schema(streams::OPENED_PARTITIONS));
+        streams::append(&database, last);
+        database
+    } else {
+        let database = open(schema(0));
+        write_late(&database, last);
+        database
+    };
     println!("{WRITTEN}");
     std::io::stdout().flush().expect("somebody listens");
     // Ends with its parent, if that does not kill it: the other end of the pipe is closed then.
