@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::expectation::Expectation;
 use crate::random::Distribution;
@@ -396,9 +396,10 @@ pub enum Bound {
     RefusedAtMost(f64),
     /// Successes a second of a stage.
     Goodput {
-        /// The stage that it is compared with, from 1 on.
-        of_stage: usize,
-        /// As a share of that stage's.
+        /// The stages that it is compared with, from 1 on: one before and one after it, and a drift of the machine counts for neither.
+        #[serde(alias = "of_stage", deserialize_with = "one_or_more")]
+        of_stages: Vec<usize>,
+        /// As a share of what those have together.
         at_least: f64,
     },
     /// A quantile of the response time.
@@ -422,6 +423,20 @@ pub enum Bound {
         /// As a share of its median.
         at_most: f64,
     },
+}
+
+/// Reads a list; a number is a list of one.
+fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Vec<usize>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Numbers {
+        One(usize),
+        More(Vec<usize>),
+    }
+    Ok(match Numbers::deserialize(deserializer)? {
+        Numbers::One(number) => vec![number],
+        Numbers::More(numbers) => numbers,
+    })
 }
 
 /// What must not grow with the age of a run.

@@ -261,6 +261,10 @@ fn write_processes(run: &Run, out: &mut String) -> std::fmt::Result {
         rows.push(row);
     }
     write_rows(out, &rows)?;
+    if !run.stages.is_empty() {
+        // Each stage has told its own, from its own first second on.
+        return Ok(());
+    }
     let seconds = run.cells.iter().map(|cell| cell.ok_by_second.len()).max().unwrap_or(0);
     let ok = |second: usize| -> u64 { run.cells.iter().filter_map(|cell| cell.ok_by_second.get(second)).sum() };
     // What is left of the window after the last whole piece belongs to it: in a few milliseconds no rate is measured.
@@ -366,7 +370,10 @@ fn objective(judged: &Judged) -> String {
         Bound::FailuresAtMost(share) => format!("failures at most {share}"),
         Bound::RefusedAtLeast(share) => format!("refused at least {share}"),
         Bound::RefusedAtMost(share) => format!("refused at most {share}"),
-        Bound::Goodput { of_stage, at_least } => format!("goodput at least {at_least} of that of stage {of_stage}"),
+        Bound::Goodput { of_stages, at_least } => {
+            let stages = of_stages.iter().map(usize::to_string).collect::<Vec<_>>().join(" and ");
+            format!("goodput at least {at_least} of that of stage {stages}")
+        }
         Bound::Growth { of, at_most } => {
             format!("growth of {} at most {at_most}", format!("{of:?}").to_lowercase())
         }

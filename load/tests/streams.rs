@@ -160,10 +160,10 @@ stage = 2
 bound = { refused_at_most = 0.1 }
 [[objectives]]
 stage = 2
-bound = { goodput = { of_stage = 1, at_least = 1e-3 } }
+bound = { goodput = { of_stages = [1], at_least = 1e-3 } }
 [[objectives]]
 stage = 1
-bound = { goodput = { of_stage = 1, at_least = 1.5 } }
+bound = { goodput = { of_stage = 2, at_least = 1e6 } }
 [[objectives]]
 bound = { failures_at_most = 0.0 }
 [[operations]]"#;
@@ -343,7 +343,16 @@ fn keys_of_streams_are_refused_where_they_make_no_sense() {
         ("each = 1.0", "each = 1.0, of = \"refused\"", "effects[0].of"),
         ("[load]", "[[objectives]]\nbound = { refused_at_most = 0.5 }\n[load]", "objectives[0]"),
         ("[load]", "[[objectives]]\nstage = 1\nbound = { failures_at_most = 0.5 }\n[load]", "objectives[0]"),
-        ("[load]", "[[objectives]]\nbound = { goodput = { of_stage = 1, at_least = 1.0 } }\n[load]", "objectives[0]"),
+        (
+            "[load]",
+            "[[objectives]]\nbound = { goodput = { of_stages = [1], at_least = 1.0 } }\n[load]",
+            "objectives[0]",
+        ),
+        (
+            "requests = 400\nwarm_up_requests = 20",
+            "stages = [{ users = 1, seconds = 1.0 }]\n[[objectives]]\nstage = 1\nbound = { goodput = { of_stages = [1], at_least = 1.0 } }",
+            "objectives[0]",
+        ),
         ("[load]", "[[subscribers]]\ncount = 0\npath = \"/S?stream=sse\"\n[load]", "subscribers"),
         ("[load]", "[[subscribers]]\ncount = 1\npath = \"/S\"\n[load]", "subscribers"),
         ("[load]", "[[subscribers]]\ncount = 1\npath = \"S?stream=sse\"\n[load]", "subscribers"),

@@ -106,7 +106,9 @@ def _bound(kind: str, limits: Any) -> tuple[str, Callable[[float], str]]:
         case "refused_at_most":
             return f"at most {limits * 100:g} % refused", figures.percent
         case "goodput":
-            return f"at least {limits['at_least'] * 100:g} % of the right answers a second of stage {limits['of_stage']}", figures.percent
+            # A number in results of before.
+            stages = " and ".join(map(str, limits.get("of_stages") or [limits["of_stage"]]))
+            return f"at least {limits['at_least'] * 100:g} % of the right answers a second of stage {stages}", figures.percent
         case "growth":
             return f"growth of {limits['of']} at most {limits['at_most'] * 100:g} %", figures.percent
         case _:

@@ -65,13 +65,18 @@ fn measured(whole: &Run, run: &Run, objective: &Objective) -> (Option<f64>, Opti
             let measured = sent.map(Counts::refused_share);
             (measured, None, measured.map(|measured| outcome(measured <= *bound)))
         }
-        Bound::Goodput { of_stage, at_least } => {
-            let goodput = |run: &Run| {
+        Bound::Goodput { of_stages, at_least } => {
+            // Right answers and seconds.
+            let good = |run: &Run| {
                 let counts = run.counts_of(objective).filter(|counts| counts.ok > 0)?;
-                Some(counts.ok as f64 / run.window.seconds)
+                Some((counts.ok as f64, run.window.seconds))
             };
-            let other = whole.of_stage(*of_stage).as_ref().and_then(goodput);
-            let measured = other.and_then(|other| Some(goodput(run)? / other));
+            let others = of_stages.iter().map(|stage| good(&whole.of_stage(*stage)?)).collect::<Option<Vec<_>>>();
+            let measured = others.zip(good(run)).map(|(others, (ok, seconds))| {
+                let (other_ok, other_seconds) =
+                    others.iter().fold((0.0, 0.0), |sum, other| (sum.0 + other.0, sum.1 + other.1));
+                (ok / seconds) / (other_ok / other_seconds)
+            });
             (measured, None, measured.map(|measured| outcome(measured >= *at_least)))
         }
         Bound::Growth { of, at_most } => {

@@ -63,7 +63,7 @@ impl Bound {
                 (!(0.0..=1.0).contains(share)).then_some("refused requests are a share of all, from 0 to 1")
             }
             Self::Goodput { at_least, .. } => {
-                (!above_zero(*at_least)).then_some("a share of the other stage's, above 0, and at most a million")
+                (!above_zero(*at_least)).then_some("a share of the other stages', above 0, and at most a million")
             }
             Self::Response { quantile, .. } | Self::Lag { quantile, .. } if !QUANTILES.contains(quantile) => {
                 Some("the quantiles that are measured are 0.5, 0.9, 0.95, 0.99, 0.995 and 0.999")

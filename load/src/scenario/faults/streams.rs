@@ -156,8 +156,11 @@ impl Scenario {
             Bound::RefusedAtLeast(_) | Bound::RefusedAtMost(_) => {
                 (!self.is_refusable(objective.operation.as_slice())).then_some(NOT_REFUSABLE)
             }
-            Bound::Goodput { of_stage, .. } => (objective.stage.is_none() || !is_stage(of_stage))
-                .then_some("goodput is that of a stage, compared with that of another: stage and of_stage"),
+            Bound::Goodput { ref of_stages, .. } => {
+                let others = of_stages.iter().all(|stage| is_stage(*stage) && objective.stage != Some(*stage));
+                (objective.stage.is_none() || of_stages.is_empty() || !others)
+                    .then_some("goodput is that of a stage, compared with that of others: stage and of_stages")
+            }
             Bound::Growth { .. } | Bound::Lag { .. } if objective.stage.is_some() => {
                 Some("it is of a whole run, not of a stage")
             }
