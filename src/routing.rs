@@ -382,7 +382,7 @@ impl Routes {
     }
 }
 
-/// Splits a path into the name of a table and what is below it; a slash after the name or after an id has no meaning.
+/// Splits a path into the name of a table and what is below it; a slash after the name of a table or after an id has no meaning.
 fn segments(path: &str) -> Option<(&str, &str)> {
     let path = path.strip_prefix('/')?;
     let (name, rest) = path.split_once('/').unwrap_or((path, ""));

@@ -43,7 +43,7 @@ pub use check::disagreements;
 pub use counters::Counters;
 pub(crate) use counters::Counts;
 pub use event::{Event, IDEMPOTENCY_KEY_BYTES, KEY_BYTES, LATEST_MS};
-pub use groups::{GROUP_BYTES, Group, no_group, parse_offsets};
+pub use groups::{Group, no_group, parse_offsets};
 pub use read::{Page, Start};
 pub use statistics::{PartitionStatistics, Statistics};
 
@@ -124,7 +124,9 @@ impl Streams {
     /// # Errors
     /// As [`Streams::append`], with `/records/N` at the start of pointers.
     pub fn append_all(&self, database: &Database, stream: &Stream, events: &[Event<'_>]) -> Result<Vec<Appended>> {
-        self.transact(database, |transaction, appends| {
+        // Named beforehand, so that a list of many keys does not begin anew for each that somebody holds.
+        let keys = events.iter().filter_map(|event| event.idempotency_key.as_deref());
+        self.run(database, keys.map(|key| (stream.id, key.as_bytes())), |transaction, appends| {
             let append =
                 |(position, event)| appends.append(transaction, stream, event).map_err(|error| below(position, error));
             events.iter().enumerate().map(append).collect()
@@ -140,8 +142,18 @@ impl Streams {
         database: &'d Database,
         verbs: impl Fn(&mut Transaction<'d>, &mut Appends<'_>) -> Result<R>,
     ) -> Result<R> {
+        self.run(database, std::iter::empty(), verbs)
+    }
+
+    /// As [`Streams::transact`]; `keys`: those whose locks are known to be needed.
+    fn run<'d, 'k, R>(
+        &self,
+        database: &'d Database,
+        keys: impl Iterator<Item = (u32, &'k [u8])>,
+        verbs: impl Fn(&mut Transaction<'d>, &mut Appends<'_>) -> Result<R>,
+    ) -> Result<R> {
         database.check_same(&self.0.database, "stream")?;
-        database.transact(|transaction| {
+        database.transact_holding(keys, |transaction| {
             let mut appends = Appends::begin(self);
             let outcome = verbs(transaction, &mut appends)?;
             appends.stage(transaction);
@@ -196,6 +208,11 @@ impl Streams {
     fn state(&self, stream: &Stream) -> Result<&State> {
         self.position(stream).map(|position| &self.0.states[position])
     }
+}
+
+/// Returns a time of the database in milliseconds since 1970.
+fn milliseconds(microseconds: i64) -> u64 {
+    u64::try_from(microseconds / 1000).unwrap_or(0)
 }
 
 /// Prefixes the pointer of an error with the place of an event in a bulk.

@@ -269,6 +269,18 @@ impl Database {
         });
     }
 
+    /// Syncs the log, if verbs on this database have left a sync to do, and waits for it.
+    ///
+    /// # Errors
+    /// What the engine returns.
+    pub(crate) fn sync_deferred(&self) -> Result<()> {
+        let Some(deferred) = self.deferred.as_ref().filter(|_| self.has_deferred_sync()) else { return Ok(()) };
+        let followers = std::mem::take(&mut *deferred.followers.lock());
+        self.store().sync()?;
+        followers.into_iter().for_each(|follower| follower.synced());
+        Ok(())
+    }
+
     /// Calls back when the lock that made a verb on this database return `WouldBlock` is released; returns false if it was not a lock. The
     /// callback must neither block nor panic.
     pub fn when_released(&self, callback: impl FnOnce() + Send + 'static) -> bool {
@@ -639,6 +651,15 @@ impl Database {
     /// What `verbs` returns; `Busy` if a lock stays held; what the engine returns when the batch is written.
     pub fn transact<'d, R>(&'d self, verbs: impl Fn(&mut Transaction<'d>) -> Result<R>) -> Result<R> {
         self.run(Vec::new(), true, verbs)
+    }
+
+    /// As [`Database::transact`]; `keys`, each of a table or a stream, are those whose locks are known to be needed.
+    pub(crate) fn transact_holding<'d, 'k, R>(
+        &'d self,
+        keys: impl Iterator<Item = (u32, &'k [u8])>,
+        verbs: impl Fn(&mut Transaction<'d>) -> Result<R>,
+    ) -> Result<R> {
+        self.run(keys.map(|(space, key)| self.shared.locks.slot(space, key)).collect(), true, verbs)
     }
 
     /// As [`Database::transact`] for a single verb, which has no writes of its own to read.

@@ -7,8 +7,9 @@ use super::paths::{ANY, DELETE, WITH_BODY, body_of, parameter, shared};
 use super::schemas::reference;
 use crate::encoding;
 use crate::handlers::streams::{LONGEST_WAIT_MS, MOST_EVENTS};
+use crate::schema::GROUP_BYTES;
 use crate::schema::Stream;
-use crate::streams::{GROUP_BYTES, IDEMPOTENCY_KEY_BYTES, KEY_BYTES, LATEST_MS};
+use crate::streams::{IDEMPOTENCY_KEY_BYTES, KEY_BYTES, LATEST_MS};
 
 /// Adds the paths of a stream.
 pub(super) fn add_paths(stream: &Stream, paths: &mut Map<String, Value>) {
@@ -119,8 +120,7 @@ fn trim(stream: &Stream) -> Value {
     let trimmed = object(json!({"lowWatermark": number()}), &["lowWatermark"]);
     let truncated = object(json!({"truncated": {"type": "boolean", "const": true}}), &["truncated"]);
     let answer = in_json("The low watermark, or that all were trimmed.", json!({"oneOf": [trimmed, truncated]}), &[]);
-    let more =
-        json!({"parameters": parameters, "responses": answers::of(&[(200, answer)], &[&DELETE[..], &[406]].concat())});
+    let more = json!({"parameters": parameters, "responses": answers::of(&[(200, answer)], &[&DELETE[..], &[406, 409]].concat())});
     operation(stream, "trim", "Trims a partition, or all of them with truncate=true", more)
 }
 
@@ -141,11 +141,8 @@ fn group(stream: &Stream) -> Value {
         "schema": {"type": "string", "minLength": 1, "maxLength": GROUP_BYTES},
     });
     let read = json!({
-        "parameters": shared(&["If-Match", "If-None-Match"]),
-        "responses": answers::of(
-            &[(200, answer()), (304, empty("The client has the current offsets.", &["ETag"]))],
-            &[&ANY[..], &[404, 412, 500, 503]].concat(),
-        ),
+        "parameters": shared(&["If-Match"]),
+        "responses": answers::of(&[(200, answer())], &[&ANY[..], &[404, 412, 500, 503]].concat()),
     });
     let commit = json!({
         "parameters": shared(&["If-Match", "If-Absent"]),

@@ -32,6 +32,19 @@ pub struct Stream {
     pub hold_for: Vec<String>,
 }
 
+/// The maximum length of a consumer group's name, in bytes.
+pub const GROUP_BYTES: usize = 255;
+
+/// What a consumer group may be called.
+pub const GROUP_NAMES: &str =
+    "a consumer group has a name of 1 to 255 bytes without control characters, and not . or ..";
+
+/// Returns whether a consumer group may have this name.
+pub fn is_group_name(name: &str) -> bool {
+    let is_allowed = (1..=GROUP_BYTES).contains(&name.len()) && !name.chars().any(char::is_control);
+    is_allowed && !matches!(name, "." | "..")
+}
+
 /// Numbers of partitions.
 const PARTITIONS: RangeInclusive<u64> = 1..=1024;
 
@@ -78,8 +91,8 @@ impl Stream {
             partitions: number(directive, "partitions", &PARTITIONS)?.unwrap_or(1) as u32,
             idempotency: number(directive, "idempotency", &WINDOWS)?.unwrap_or(USUAL_WINDOW),
             expiration: number(directive, "expiration", &LIVES)?,
-            max_bytes: number(directive, "maxBytes", &BYTES)?,
-            hold_for: texts(directive, "holdFor")?,
+            max_bytes: size(directive, "maxBytes", &BYTES)?,
+            hold_for: groups(directive, "holdFor")?,
         })
     }
 }
@@ -97,16 +110,26 @@ fn number(directive: &Positioned<ConstDirective>, name: &str, allowed: &RangeInc
     })
 }
 
-/// Returns the argument of a directive that is a list of texts; empty if it is not given.
-fn texts(directive: &Positioned<ConstDirective>, name: &str) -> Result<Vec<String>> {
+/// Returns the argument of a directive that is a number of bytes, which may be written as `"64M"`, if given.
+fn size(directive: &Positioned<ConstDirective>, name: &str, allowed: &RangeInclusive<u64>) -> Result<Option<u64>> {
+    let Some(value) = directive.node.get_argument(name) else { return Ok(None) };
+    let ConstValue::String(text) = &value.node else { return number(directive, name, allowed) };
+    let bytes = crate::size::parse(text).ok().map(|bytes| bytes as u64).filter(|bytes| allowed.contains(bytes));
+    bytes.map(Some).ok_or_else(|| {
+        let detail = format!("{name} must be a number of bytes such as 65536, or a size such as \"64M\", not {text:?}");
+        invalid(value.pos, detail)
+    })
+}
+
+/// Returns the argument of a directive that is a list of names of consumer groups; empty if it is not given.
+fn groups(directive: &Positioned<ConstDirective>, name: &str) -> Result<Vec<String>> {
     let Some(value) = directive.node.get_argument(name) else { return Ok(Vec::new()) };
-    let texts = match &value.node {
-        ConstValue::List(texts) => texts.iter().map(|text| match text {
-            ConstValue::String(text) if !text.is_empty() => Some(text.clone()),
-            _ => None,
-        }),
-        _ => return Err(invalid(value.pos, format!("{name} must be a list of names of consumer groups"))),
+    let ConstValue::List(names) = &value.node else {
+        return Err(invalid(value.pos, format!("{name} must be a list of names of consumer groups")));
     };
-    let texts: Option<Vec<_>> = texts.collect();
-    texts.ok_or_else(|| invalid(value.pos, format!("{name} must be a list of names of consumer groups")))
+    let names = names.iter().map(|name| match name {
+        ConstValue::String(name) if is_group_name(name) => Some(name.clone()),
+        _ => None,
+    });
+    names.collect::<Option<_>>().ok_or_else(|| invalid(value.pos, format!("{name}: {GROUP_NAMES}")))
 }

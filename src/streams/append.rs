@@ -9,7 +9,7 @@ use super::event::Event;
 use super::groups::Group;
 use super::partition::{End, Partition, State};
 use super::read::chunk_at;
-use super::{Streams, Watermarks, keys};
+use super::{Streams, Watermarks, keys, milliseconds};
 use crate::error::{Error, OffsetFault, Result};
 use crate::schema::{Durability, Stream};
 use crate::storage::{Reach, Space, Store};
@@ -35,6 +35,8 @@ pub struct Appends<'s> {
     keys: HashMap<(u32, u128), Known>,
     /// What consumer groups become, by key; `None` if one is deleted.
     pub(super) groups: HashMap<Vec<u8>, (Durability, Option<Group>)>,
+    /// Whether there is a group among them that was not there, and that holds nothing back.
+    pub(super) has_new_group: bool,
     /// What a duplicate has to wait for, even if nothing is written.
     durability: Durability,
     /// The events that were there before: position of the stream, partition and offset.
@@ -67,7 +69,8 @@ struct Known {
 impl<'s> Appends<'s> {
     pub(super) fn begin(streams: &'s Streams) -> Self {
         let (pending, keys, groups) = (SmallVec::new(), HashMap::new(), HashMap::new());
-        Self { streams, pending, keys, groups, durability: Durability::Soft, duplicates: SmallVec::new() }
+        let (has_new_group, duplicates) = (false, SmallVec::new());
+        Self { streams, pending, keys, groups, has_new_group, durability: Durability::Soft, duplicates }
     }
 
     /// Appends an event.
@@ -82,7 +85,8 @@ impl<'s> Appends<'s> {
     ) -> Result<Appended> {
         let (state, position) = (self.streams.state(stream)?, self.streams.position(stream)?);
         self.streams.0.room.check(transaction.database().store())?;
-        let now_ms = u64::try_from(transaction.now() / 1000).unwrap_or(0);
+        let now_ms = milliseconds(transaction.now());
+        event.check_lengths()?;
         let key = event.idempotency_key.as_deref();
         if let Some(key) = key {
             transaction.hold(stream.id, key.as_bytes())?;
@@ -132,10 +136,7 @@ impl<'s> Appends<'s> {
         if let Some(known) = self.keys.get(&(stream.id, hash)) {
             return Ok(Some((known.partition, known.offset)));
         }
-        // Newest first; all entries of one that began two windows ago are too old.
-        let is_old = |generation: u64| generation.saturating_add(2000 * stream.idempotency) <= now_ms;
-        let generations: Vec<_> = state.generations.read().iter().rev().copied().collect();
-        for generation in generations.into_iter().take_while(|generation| !is_old(*generation)) {
+        for generation in state.generations(stream, now_ms, true) {
             let entry = keys::idempotency(stream.id, generation, hash);
             let Some(value) = database.store().get(Space::Streams, &entry, database.reach())? else { continue };
             let (partition, offset, ingested_ms) = read_entry(&value)?;
@@ -191,7 +192,7 @@ impl<'s> Appends<'s> {
                 None => transaction.delete_key(Space::Streams, &key),
             }
         }
-        if is_alone && ends.is_empty() {
+        if is_alone && ends.is_empty() && !self.has_new_group {
             // Offsets of consumers, without which nothing might be trimmed.
             transaction.give_back();
         }
@@ -244,19 +245,30 @@ impl Pending {
     }
 }
 
+/// Returns for how long an idempotency key is known, in milliseconds.
+fn window_ms(stream: &Stream) -> u64 {
+    1000 * stream.idempotency.max(1)
+}
+
 impl State {
     /// Returns the generation of the idempotency keys of a moment, which is known from then on.
     fn generation_at(&self, stream: &Stream, now_ms: u64) -> u64 {
-        let window_ms = 1000 * stream.idempotency.max(1);
-        let generation = now_ms / window_ms * window_ms;
-        if !self.generations.read().contains(&generation) {
+        let begin = now_ms / window_ms(stream) * window_ms(stream);
+        let end = begin + window_ms(stream);
+        if self.generations.read().get(&begin).is_none_or(|known| *known < end) {
             let mut generations = self.generations.write();
-            if !generations.contains(&generation) {
-                generations.push(generation);
-                generations.sort_unstable();
-            }
+            let known = generations.entry(begin).or_default();
+            *known = end.max(*known);
         }
-        generation
+        begin
+    }
+
+    /// Returns the generations of which keys may still be known, or the others, newest first.
+    pub(super) fn generations(&self, stream: &Stream, now_ms: u64, are_known: bool) -> SmallVec<[u64; 4]> {
+        let is_known = |end: u64| end.saturating_add(window_ms(stream)) > now_ms;
+        let generations = self.generations.read();
+        let found = generations.iter().rev().filter(|(_, end)| is_known(**end) == are_known);
+        found.map(|(begin, _)| *begin).collect()
     }
 }
 

@@ -34,6 +34,23 @@ pub const IDEMPOTENCY_KEY_BYTES: usize = 255;
 /// The latest time: the end of the year 9999, in milliseconds since 1970.
 pub const LATEST_MS: u64 = 253_402_300_799_999;
 
+impl Event<'_> {
+    /// Checks what a parsed event always fulfils.
+    ///
+    /// # Errors
+    /// `Invalid` if it cannot be stored.
+    pub(super) fn check_lengths(&self) -> Result<()> {
+        let fits =
+            |text: &Option<Cow<'_, str>>, most| text.as_ref().is_none_or(|text| (1..=most).contains(&text.len()));
+        match fits(&self.key, KEY_BYTES) && fits(&self.idempotency_key, IDEMPOTENCY_KEY_BYTES) {
+            true => Ok(()),
+            false => Err(Error::invalid(format!(
+                "an event has a key of 1 to {KEY_BYTES} bytes and an idempotency key of 1 to {IDEMPOTENCY_KEY_BYTES}"
+            ))),
+        }
+    }
+}
+
 /// The members of an event, in the order in which most clients write them.
 const MEMBERS: [&str; 6] = ["payload", "partition", "key", "timestampMs", "idempotencyKey", "expectedOffset"];
 

@@ -16,14 +16,11 @@ use super::{Streams, keys};
 use crate::encoding::body::{Refused, parse, pointer_to};
 use crate::encoding::json::{COLON, Item, Reader};
 use crate::error::{Error, Result};
-use crate::schema::Stream;
+use crate::schema::{GROUP_NAMES, Stream, is_group_name};
 use crate::storage::{Reach, Space, Store};
 use crate::transaction::{Database, Precondition, Transaction};
 
 const VERSION: u8 = 1;
-
-/// The maximum length of a group's name, in bytes.
-pub const GROUP_BYTES: usize = 255;
 
 /// The committed offsets of a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -211,6 +208,7 @@ impl Appends<'_> {
         let state = self.streams.state(stream)?;
         let before = self.group(transaction, stream, group)?;
         check(before.as_ref(), expected)?;
+        self.has_new_group |= before.is_none() && !stream.hold_for.iter().any(|holding| holding == group);
         let mut after = before.unwrap_or_default();
         for (position, &(partition, offset)) in offsets.iter().enumerate() {
             let refused =
@@ -263,13 +261,7 @@ pub fn no_group(stream: &Stream, group: &str) -> Error {
 }
 
 fn check_name(group: &str) -> Result<()> {
-    let is_name = (1..=GROUP_BYTES).contains(&group.len()) && !group.chars().any(char::is_control);
-    if is_name && !matches!(group, "." | "..") {
-        return Ok(());
-    }
-    let detail =
-        format!("a consumer group has a name of 1 to {GROUP_BYTES} bytes without control characters, and not . or ..");
-    Err(Error::invalid(detail))
+    if is_group_name(group) { Ok(()) } else { Err(Error::invalid(GROUP_NAMES)) }
 }
 
 fn check(before: Option<&Group>, expected: &Precondition) -> Result<()> {

@@ -1,5 +1,6 @@
 //! Partitions of a stream in memory: where they begin and end, and what their next chunk continues.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::RwLock;
@@ -17,8 +18,9 @@ pub(super) struct State {
     pub(super) partitions: Box<[Partition]>,
     /// The partition of the next event that names none and has no key.
     turn: AtomicU32,
-    /// The generations of idempotency keys that there are: the beginning of each, in milliseconds since 1970.
-    pub(super) generations: RwLock<Vec<u64>>,
+    /// The generations of idempotency keys that there are, by their beginning: the end, after which no key was written. Both in milliseconds
+    /// since 1970.
+    pub(super) generations: RwLock<BTreeMap<u64, u64>>,
 }
 
 /// A partition in memory. What is not atomic together changes under its lock.
@@ -26,6 +28,8 @@ pub(super) struct State {
 pub(super) struct Partition {
     /// The first event that is kept.
     low: AtomicU64,
+    /// The low watermark that was written last, which in a strong stream nobody sees before it is synced.
+    trimmed: AtomicU64,
     /// The next event that can be read.
     visible: AtomicU64,
     /// The offset of the next event.
@@ -55,11 +59,11 @@ impl State {
     /// `Corrupt`; what the engine returns.
     pub(super) fn open(store: &Store, stream: &Stream) -> Result<Self> {
         let partitions = (0..stream.partitions).map(|partition| Partition::open(store, stream.id, partition));
-        Ok(Self {
-            partitions: partitions.collect::<Result<_>>()?,
-            turn: AtomicU32::new(0),
-            generations: RwLock::new(generations(store, stream.id)?),
-        })
+        let partitions: Box<[_]> = partitions.collect::<Result<_>>()?;
+        // How long they were to last, the schema of then has said.
+        let end = partitions.iter().map(Partition::ingested_ms).max().unwrap_or(0);
+        let generations = generations(store, stream.id)?.into_iter().map(|begin| (begin, end)).collect();
+        Ok(Self { partitions, turn: AtomicU32::new(0), generations: RwLock::new(generations) })
     }
 
     /// Returns the partition for an event.
@@ -100,7 +104,7 @@ impl Partition {
             }
             None => End { next: low, bytes: 0, ingested_ms },
         };
-        let opened = Self { low: AtomicU64::new(low), ..Self::default() };
+        let opened = Self { low: AtomicU64::new(low), trimmed: AtomicU64::new(low), ..Self::default() };
         opened.end_at(end);
         opened.publish(end.next);
         Ok(opened)
@@ -120,7 +124,17 @@ impl Partition {
         Watermarks { low, high: self.visible.load(Ordering::SeqCst) }
     }
 
-    /// Returns the offset of the next event; its lock is held.
+    /// Returns the low watermark that was written last; its lock is held.
+    pub(super) fn trimmed(&self) -> u64 {
+        self.trimmed.load(Ordering::Relaxed)
+    }
+
+    /// Records that a low watermark was written; its lock is held.
+    pub(super) fn trimmed_to(&self, low: u64) {
+        self.trimmed.store(low, Ordering::Relaxed);
+    }
+
+    /// Returns the offset of the next event; where that must not change, its lock is held.
     pub(super) fn next(&self) -> u64 {
         self.next.load(Ordering::Acquire)
     }

@@ -108,11 +108,20 @@ fn read_once(
     let (lower, upper) = (keys::chunk(stream.id, partition, from), keys::end_of_partition(stream.id, partition + 1));
     let mut scan = store.scan(Space::Streams, &lower, &upper, &snapshot, reach);
     let begun = out.len();
-    'chunks: while let Some((key, value)) = scan.next()? {
+    let is_enough = |page: &Page, out: &Vec<u8>| {
+        page.events == most_events || page.events > 0 && out.len() - begun >= most_bytes || page.next >= high
+    };
+    // No chunk is looked at that is not asked for: it may be damaged, or long.
+    while !is_enough(&page, out) {
+        let Some((key, value)) = scan.next()? else { break };
         if reach == Reach::Memory && out.len() - begun + value.len() > 2 * SHORT_BYTES {
             return Err(Error::WouldBlock);
         }
-        let chunk = Chunk::open(key, value)?;
+        let chunk = match Chunk::open(key, value) {
+            // What stands before it can be read.
+            Err(_) if page.events > 0 => break,
+            chunk => chunk?,
+        };
         if page.next < chunk.first() {
             break;
         }
@@ -121,9 +130,8 @@ fn read_once(
             if event.offset < page.next {
                 continue;
             }
-            let is_enough = page.events == most_events || page.events > 0 && out.len() - begun >= most_bytes;
-            if is_enough || event.offset >= high {
-                break 'chunks;
+            if is_enough(&page, out) {
+                break;
             }
             if page.events > 0 {
                 out.push(b',');

@@ -6,7 +6,7 @@
 
 use super::chunk::Chunk;
 use super::partition::{self, Partition, State};
-use super::{Group, Streams, Watermarks, keys, read};
+use super::{Group, Streams, Watermarks, keys, milliseconds, read};
 use crate::error::{Error, Result};
 use crate::schema::{Durability, Stream};
 use crate::storage::{Batch, Reach, Space, Store};
@@ -29,9 +29,11 @@ impl Streams {
                 let detail = format!("partition {partition} of {} ends at offset {high}", stream.name);
                 return Err(Error::invalid(detail));
             }
-            if before <= low {
-                return Ok((Vec::new(), low));
+            if before <= of.trimmed() {
+                return Ok((Vec::new(), of.trimmed()));
             }
+            // Above it the low watermark is only after a trim that has failed, and that a restart may bring back.
+            let before = before.max(low);
             check_held(stream, partition, before, held)?;
             Ok((vec![(partition, before)], before))
         })
@@ -48,7 +50,7 @@ impl Streams {
             for (partition, of) in (0..).zip(&state.partitions) {
                 transaction.hold(stream.id, &u32::to_be_bytes(partition))?;
                 let next = of.next();
-                if of.watermarks().low < next {
+                if of.trimmed() < next {
                     check_held(stream, partition, next, held)?;
                     low.push((partition, next));
                 }
@@ -64,13 +66,15 @@ impl Streams {
     pub fn work(&self, database: &Database) -> Result<()> {
         self.look();
         let mut outcome = Ok(());
+        // One sync for all partitions.
+        let trimming = database.deferring_syncs();
         for (stream, state) in self.0.database.schema().streams.iter().zip(&self.0.states) {
             for (partition, of) in (0..).zip(&state.partitions) {
-                outcome = outcome.and(self.trim_by_limits(database, stream, partition, of));
+                outcome = outcome.and(self.trim_by_limits(&trimming, stream, partition, of));
             }
             outcome = outcome.and(drop_generations(database, stream, state));
         }
-        outcome
+        outcome.and(trimming.sync_deferred())
     }
 
     /// Trims a partition by age and size.
@@ -79,8 +83,7 @@ impl Streams {
         let low = watermarks.low;
         let by_age = match stream.expiration {
             Some(seconds) => {
-                let now_ms = u64::try_from(database.now() / 1000).unwrap_or(0);
-                let oldest_ms = now_ms.saturating_sub(1000 * seconds);
+                let oldest_ms = milliseconds(database.now()).saturating_sub(1000 * seconds);
                 read::first_since(database.store(), Reach::Disk, stream, partition, watermarks, oldest_ms)?
             }
             None => low,
@@ -98,8 +101,8 @@ impl Streams {
             transaction.hold(stream.id, &partition.to_be_bytes())?;
             let before = held.iter().map(|(_, group)| offset_of(group, partition)).fold(wanted, u64::min);
             of.set_held(by_size > low && before < by_size);
-            let low = of.watermarks().low;
-            Ok((if before > low { vec![(partition, before)] } else { Vec::new() }, ()))
+            let is_more = before > of.trimmed().max(of.watermarks().low);
+            Ok((if is_more { vec![(partition, before)] } else { Vec::new() }, ()))
         })
     }
 
@@ -178,10 +181,7 @@ fn bytes(
 
 /// Drops the generations of idempotency keys of which none is known any more.
 fn drop_generations(database: &Database, stream: &Stream, state: &State) -> Result<()> {
-    let now_ms = u64::try_from(database.now() / 1000).unwrap_or(0);
-    let is_old = |generation: u64| generation.saturating_add(2000 * stream.idempotency.max(1)) <= now_ms;
-    let old: Vec<_> = state.generations.read().iter().copied().filter(|generation| is_old(*generation)).collect();
-    for generation in old {
+    for generation in state.generations(stream, milliseconds(database.now()), false) {
         let (lower, upper) = (keys::generation(stream.id, generation), keys::generation(stream.id, generation + 1));
         let mut batch = Batch::default();
         batch.set_gives_back();
@@ -190,7 +190,7 @@ fn drop_generations(database: &Database, stream: &Stream, state: &State) -> Resu
         database.store().remove_files_between(Space::Streams, &lower, &upper)?;
         // Of the others, which hold keys of the next generation, too, the rest.
         database.store().compact_between(Space::Streams, &lower, &upper)?;
-        state.generations.write().retain(|known| *known != generation);
+        state.generations.write().remove(&generation);
     }
     Ok(())
 }
@@ -209,8 +209,8 @@ impl Trimmed {
         let state = &self.streams.0.states[self.place];
         for &(partition, low) in &self.low {
             let of = &state.partitions[partition as usize];
-            let (from, to) = (of.watermarks().low, low);
-            let (lower, upper) = (keys::chunk(stream.id, partition, from), keys::chunk(stream.id, partition, to));
+            let (lower, upper) = (of.trimmed(), low);
+            let (lower, upper) = (keys::chunk(stream.id, partition, lower), keys::chunk(stream.id, partition, upper));
             transaction.delete_range(Space::Streams, &lower, &upper);
             let value = partition::low_watermark(low, of.ingested_ms());
             transaction.put(Space::Streams, &keys::low_watermark(stream.id, partition), &value);
@@ -231,6 +231,7 @@ impl Trimmed {
 
 impl Follower for Trimmed {
     fn written(&self) {
+        self.each(Partition::trimmed_to);
         match self.durability {
             Durability::Soft => self.each(Partition::trim),
             // Of what could be read, nothing is there any more; beyond that nobody may see anything yet.

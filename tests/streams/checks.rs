@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 
+use strata::error::Error;
 use strata::schema::Durability;
 use strata::storage::{Batch, Space};
-use strata::streams::{Event, disagreements};
+use strata::streams::{Event, Start, disagreements};
 use strata::transaction::Precondition;
 
 use super::{Opened, event};
@@ -37,6 +38,20 @@ fn damaged_and_missing_chunks_are_found() {
         "{found:?}"
     );
     assert!(found.iter().any(|line| line.contains("offset 3 is followed by the chunk from 4")), "{found:?}");
+}
+
+#[test]
+fn events_before_a_damaged_chunk_can_be_read() {
+    let (_directory, opened) = five_events();
+    let (store, mut batch) = (opened.database.store(), Batch::default());
+    store.put(&mut batch, Space::Streams, &chunk(&opened, 3), b"damaged");
+    store.write(&batch, Durability::Soft).unwrap();
+    for most in [1, 100] {
+        let (events, page) = opened.page(opened.stream("Click"), 0, Start::Offset(2), most).unwrap();
+        assert_eq!((events.len(), page.next), (1, 3));
+    }
+    assert!(matches!(opened.page(opened.stream("Click"), 0, Start::Offset(3), 100), Err(Error::Corrupt { .. })));
+    assert_eq!(opened.page(opened.stream("Click"), 0, Start::Offset(4), 100).unwrap().1.events, 1);
 }
 
 #[test]

@@ -159,3 +159,60 @@ fn what_is_trimmed_is_gone_before_the_sync() {
     let (events, page) = opened.page(stream, 0, Start::Beginning, 100).unwrap();
     assert_eq!((events.len(), page.watermarks), (6, Watermarks { low: 4, high: 10 }));
 }
+
+/// A trim to a smaller offset must not take back one that nobody sees yet.
+#[test]
+fn a_trim_beside_a_truncation_that_is_not_synced_takes_nothing_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let sdl = "type Click @stream(durability: \"strong\")";
+    let opened = Opened::at(directory.path(), sdl);
+    let stream = opened.stream("Click");
+    let (appending, truncating) = (opened.database.deferring_syncs(), opened.database.deferring_syncs());
+    for _ in 0..2 {
+        opened.streams.append(&appending, stream, &event("1", 0)).unwrap();
+    }
+    opened.streams.truncate(&truncating, stream).unwrap();
+    // Only the events are synced: they can be seen, and so be trimmed.
+    let (done, synced) = std::sync::mpsc::channel();
+    appending.when_synced(|lead| lead(), move |outcome| done.send(outcome).unwrap());
+    synced.recv().unwrap().unwrap();
+    assert_eq!(opened.streams.watermarks(stream, 0).unwrap(), Watermarks { low: 0, high: 2 });
+    assert_eq!(opened.streams.trim(&opened.database, stream, 0, 1).unwrap(), 2);
+    drop((appending, truncating, opened));
+    let opened = Opened::at(directory.path(), sdl);
+    let (stream, none) = (opened.stream("Click"), Vec::<String>::new());
+    assert_eq!(opened.streams.watermarks(stream, 0).unwrap(), Watermarks { low: 2, high: 2 });
+    assert_eq!(strata::streams::disagreements(&opened.database).unwrap(), none);
+    assert_eq!(opened.streams.append(&opened.database, stream, &event("1", 0)).unwrap().offset, 2);
+}
+
+#[test]
+fn what_grows_old_together_is_trimmed_by_one_sync() {
+    let directory = tempfile::tempdir().unwrap();
+    let opened =
+        Opened::at(directory.path(), "type Click @stream(partitions: 16, expiration: 100, durability: \"strong\")");
+    let stream = opened.stream("Click");
+    let database = opened.database.with_clock(&Clock::standing_at(1_000_000_000));
+    for partition in 0..16 {
+        opened.streams.append(&database, stream, &event("1", partition)).unwrap();
+    }
+    let before = opened.database.counters().syncs;
+    work_at(&opened, 2000);
+    assert_eq!(opened.database.counters().syncs - before, 1);
+    for partition in 0..16 {
+        assert_eq!(opened.streams.watermarks(stream, partition).unwrap(), Watermarks { low: 1, high: 1 });
+    }
+}
+
+#[test]
+fn what_is_held_for_is_a_group_that_can_commit() {
+    for wrong in [r#"["."]"#, r#"[".."]"#, r#"[""]"#, r#"["a\u0007"]"#, r#""mail""#, "[1]"] {
+        let refused = strata::schema::Schema::parse(&format!("type Click @stream(holdFor: {wrong})")).unwrap_err();
+        assert!(matches!(refused, Error::Invalid { .. }) && refused.to_string().contains("holdFor"), "{refused}");
+    }
+    let stream = |bytes: &str| strata::schema::Schema::parse(&format!("type Click @stream(maxBytes: {bytes})"));
+    assert_eq!(stream("\"64K\"").unwrap().streams[0].max_bytes, Some(65536));
+    for wrong in ["\"64X\"", "\"0\"", "0", "[]"] {
+        assert!(stream(wrong).unwrap_err().to_string().contains("maxBytes"), "{wrong}");
+    }
+}

@@ -95,3 +95,65 @@ fn a_time_is_found_by_bisection() {
     opened.streams.trim(&opened.database, opened.stream("Click"), 0, 100).unwrap();
     assert_eq!((first(0), first(1_000_000), first(1_000_000 + 99_000)), (100, 100, 150));
 }
+
+/// A key of the last seconds of a day is known for the new window, though its generation began long before.
+#[test]
+fn a_shorter_window_forgets_no_younger_key() {
+    let directory = tempfile::tempdir().unwrap();
+    let of = |window| format!("type Click @stream(partitions: 2, idempotency: {window})");
+    let opened = Opened::at(directory.path(), &of(86_400));
+    assert_eq!(send(&opened, "early", 0, 200_000), (0, 0, false));
+    assert_eq!(send(&opened, "late", 0, 215_990), (0, 1, false));
+    drop(opened);
+    let opened = Opened::at(directory.path(), &of(3600));
+    for (now, known) in [(216_010, true), (219_589, true), (219_590, false)] {
+        opened.streams.work(&opened.database.with_clock(&Clock::standing_at(now * 1_000_000))).unwrap();
+        assert_eq!(send(&opened, "late", 1, now).2, known, "at {now}");
+    }
+    assert!(!send(&opened, "early", 1, 216_010).2, "it is older than the new window");
+    drop(opened);
+    // And a longer one is kept from then on.
+    let opened = Opened::at(directory.path(), &of(86_400));
+    assert!(send(&opened, "late", 0, 219_590 + 86_399).2);
+    assert!(!send(&opened, "late", 0, 219_590 + 86_400).2);
+}
+
+/// Many keys of a list, each with a lock, beside others that hold some of them.
+#[test]
+fn lists_of_many_keys_end_beside_others() {
+    const KEYS: usize = 2000;
+    let directory = tempfile::tempdir().unwrap();
+    let opened = Opened::at(directory.path(), SDL);
+    let names: Vec<_> = (0..KEYS).map(|key| format!("key {key}")).collect();
+    let appended = std::thread::scope(|scope| {
+        let threads = [0, 1, 0, 1].map(|partition| {
+            let (opened, names) = (&opened, &names);
+            scope.spawn(move || {
+                let of = |key| Event { idempotency_key: Some(Cow::Borrowed(key)), ..event("1", partition) };
+                let list: Vec<_> = names.iter().map(|name| of(name.as_str())).collect();
+                let appended = opened.streams.append_all(&opened.database, opened.stream("Click"), &list).unwrap();
+                appended.iter().filter(|appended| !appended.duplicate).count()
+            })
+        });
+        threads.map(|thread| thread.join().unwrap())
+    });
+    // One of them has appended all, since it holds all of their locks at once.
+    assert_eq!((appended.iter().sum::<usize>(), appended.contains(&KEYS)), (KEYS, true), "{appended:?}");
+}
+
+#[test]
+fn an_event_that_cannot_be_stored_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let opened = Opened::at(directory.path(), SDL);
+    let long = |length: usize| Some(Cow::Owned("k".repeat(length)));
+    let none = Event { key: None, ..event("1", 0) };
+    for (wrong, fits) in [
+        (Event { key: long(1025), ..none.clone() }, Event { key: long(1024), ..none.clone() }),
+        (Event { idempotency_key: long(256), ..none.clone() }, Event { idempotency_key: long(255), ..none.clone() }),
+        (Event { key: long(0), ..none.clone() }, none.clone()),
+    ] {
+        let refused = opened.streams.append(&opened.database, opened.stream("Click"), &wrong);
+        assert!(matches!(refused, Err(strata::error::Error::Invalid { .. })), "{refused:?}");
+        opened.streams.append(&opened.database, opened.stream("Click"), &fits).unwrap();
+    }
+}
