@@ -170,8 +170,10 @@ def told_by(measured: Sequence[tuple[str, Measured, bool | None]]) -> list[str]:
 def machine_words(machine: Machine) -> str:
     """A machine in a few words."""
     known = machine.identity
-    cores = known.get("cores")
-    return str(known.get("cpu_model") or "a processor that is not known") + (f" with {figures.plural(cores, 'core')}" if isinstance(cores, int) else "")
+    name, cores = known.get("cpu_model") or "a processor that is not known", known.get("cores")
+    # Where a host hides the name, these still tell its machines apart.
+    kind = ", ".join(f"{what} {known[what]}" for what in ("family", "model") if known.get(what))
+    return f"{name}{f' ({kind})' if kind else ''}" + (f" with {figures.plural(cores, 'core')}" if isinstance(cores, int) else "")
 
 
 def command(run: Measured) -> str:
