@@ -16,7 +16,7 @@ use crate::events;
 use crate::floor::Raw;
 use crate::load::until_steady;
 use crate::opening::{Openings, killed, opening};
-use crate::prepared::{Ours, POOL, bodies, soft};
+use crate::prepared::{self, Ours, POOL, bodies, soft};
 use crate::workload::{Particular, Workload, facts, options, sized};
 
 const PARTITIONS: u32 = 16;
@@ -41,7 +41,7 @@ fn streams(database: &Database) -> Streams {
 
 fn sustained_appends(suite: &mut Suite) {
     let scale = suite.scale();
-    let (operations, window) = (sized(scale, 500_000, 2_000), sized(scale, 64 << 10, 500));
+    let operations = sized(scale, 500_000, 2_000);
     let about = |op: &str| -> Facts {
         facts(op, operations)
             .changes_store(operations / 10, None)
@@ -53,25 +53,20 @@ fn sustained_appends(suite: &mut Suite) {
     };
     let ours = about("appends one event, to each partition in turn").against("sustained_appends/floor/steady");
     let setup = || {
-        let ours = Ours::open_with(temporary_directory(), schema(PARTITIONS), &options());
+        let ours = Ours::open_with(steady(scale), schema(PARTITIONS), &options());
         let streams = streams(&ours.database);
-        let mut append = appender();
-        let written = || {
-            let counters = ours.database.counters();
-            (counters.flushed_bytes + counters.compacted_bytes, counters.batch_bytes)
-        };
-        let before = until_steady(scale, window, |_| append(&ours, &streams), written);
+        let before = stored(&ours, &streams);
         Workload::new(ours, &["append"], Appending { streams, before })
     };
     suite.row("sustained_appends", "strata", "steady", ours, setup, |workload: Arc<Workload<Appending>>| {
         let (stopwatch, mut append) = (workload.latencies.stopwatch(), appender());
         move |_| {
-            stopwatch.time(0, || append(&workload.ours, &workload.particular.streams));
+            stopwatch.time(0, || append(&workload.ours.database, &workload.particular.streams));
             1
         }
     });
     let floor = about("puts the stored bytes of one event, to each partition in turn");
-    let setup = || RawAppending::steady(scale, window);
+    let setup = || RawAppending::to(steady(scale));
     suite.row("sustained_appends", "floor", "steady", floor, setup, |appending: Arc<RawAppending>| {
         let stopwatch = appending.latencies.stopwatch();
         move |_| {
@@ -81,14 +76,28 @@ fn sustained_appends(suite: &mut Suite) {
     });
 }
 
-fn appender() -> impl FnMut(&Ours, &Streams) + Send {
+/// A copy of the store for both sides, to which events were appended until compaction was steady.
+fn steady(scale: Scale) -> TempDir {
+    prepared::copy_of(&prepared::made("events-steady", |directory| {
+        let database = Database::open(directory, schema(PARTITIONS), &options()).expect("a store to prepare");
+        let (streams, mut append) = (streams(&database), appender());
+        let written = || {
+            let counters = database.counters();
+            (counters.flushed_bytes + counters.compacted_bytes, counters.batch_bytes)
+        };
+        until_steady(scale, sized(scale, 64 << 10, 500), |_| append(&database, &streams), written);
+        database.store().settle().expect("a store that settles");
+    }))
+}
+
+fn appender() -> impl FnMut(&Database, &Streams) + Send {
     let bodies: Vec<String> =
         bodies().iter().map(|body| events::body(std::str::from_utf8(body).expect("JSON"))).collect();
     let mut next = 0;
-    move |ours, streams| {
-        let stream = &ours.database.schema().streams[0];
+    move |database, streams| {
+        let stream = &database.schema().streams[0];
         let event = Event::parse(stream, bodies[next % bodies.len()].as_bytes()).expect("an event");
-        streams.append(&ours.database, stream, &event).or_refused();
+        streams.append(database, stream, &event).or_refused();
         next += 1;
     }
 }
@@ -102,65 +111,53 @@ fn stored(ours: &Ours, streams: &Streams) -> u64 {
 
 struct Appending {
     streams: Streams,
-    /// Events that were appended until compaction was steady.
+    /// Events that were there before.
     before: u64,
 }
 
 impl Particular for Appending {
     fn found(&self, workload: &Workload<Self>, found: Found) -> Found {
         let stored = stored(&workload.ours, &self.streams);
-        assert!(stored > self.before, "of {} events {stored} are there", self.before);
-        found.measure("steady_after", self.before as f64, "records")
+        assert!(stored > self.before, "{stored} events, as many as before: {}", self.before);
+        found
     }
 }
 
-/// A store with the same column family, into which chunks are put as Strata has stored them.
+/// The same store, into which its chunks are put again.
 struct RawAppending {
     raw: Raw,
     chunks: Vec<Vec<u8>>,
+    /// The offset behind all of the partitions.
+    high: u64,
     next: AtomicU64,
     latencies: Latencies,
     batch_bytes: AtomicU64,
     began: Mutex<(u64, u64)>,
-    before: u64,
 }
 
 impl RawAppending {
-    fn steady(scale: Scale, window: u64) -> Self {
-        let ours = Ours::open_with(temporary_directory(), schema(PARTITIONS), &options());
-        let (streams, mut append) = (streams(&ours.database), appender());
-        (0..POOL).for_each(|_| append(&ours, &streams));
-        drop(streams);
+    fn to(store: TempDir) -> Self {
+        let ours = Ours::open_with(store, schema(PARTITIONS), &options());
+        let high = stored(&ours, &streams(&ours.database));
         let raw = Raw::open(ours.into_directory(), options().cache_bytes);
         let mut chunks = Vec::new();
         let mut stored = raw.database().raw_iterator_cf_opt(&raw.events(), rocksdb::ReadOptions::default());
         stored.seek_to_first();
-        while let Some((key, chunk)) = stored.item() {
-            // Behind the partitions of a stream there is what else it has.
-            if key[4..8] < PARTITIONS.to_be_bytes()[..] {
-                chunks.push(chunk.to_vec());
-            }
+        while let Some(chunk) = stored.value().filter(|_| chunks.len() < POOL as usize) {
+            chunks.push(chunk.to_vec());
             stored.next();
         }
         drop(stored);
-        assert_eq!(chunks.len() as u64, POOL, "a chunk for each event");
-        let mut steady = Self {
-            raw,
-            chunks,
-            next: AtomicU64::new(0),
-            latencies: Latencies::new(&["put"]),
-            batch_bytes: AtomicU64::new(0),
-            began: Mutex::default(),
-            before: 0,
-        };
-        steady.before = until_steady(scale, window, |_| steady.put_next(), || steady.written());
-        steady
+        assert_eq!(chunks.len(), POOL as usize, "a chunk for each event");
+        let (next, batch_bytes) = (AtomicU64::new(0), AtomicU64::new(0));
+        let (latencies, began) = (Latencies::new(&["put"]), Mutex::default());
+        Self { raw, chunks, high, next, latencies, batch_bytes, began }
     }
 
     /// Puts the next chunk behind those that are there.
     fn put_next(&self) {
         let (raw, next) = (&self.raw, self.next.fetch_add(1, Ordering::Relaxed));
-        let (partition, offset) = ((next % u64::from(PARTITIONS)) as u32, POOL + next / u64::from(PARTITIONS));
+        let (partition, offset) = ((next % u64::from(PARTITIONS)) as u32, self.high + next / u64::from(PARTITIONS));
         let mut batch = rocksdb::WriteBatch::default();
         let chunk = &self.chunks[(next % POOL) as usize];
         batch.put_cf(&raw.events(), events::chunk_key(1, partition, offset), chunk);
@@ -188,11 +185,11 @@ impl State for RawAppending {
         self.settle();
         let (before, after) = (*self.began.lock(), self.written());
         let (files, batches) = (after.0 - before.0, after.1 - before.1);
-        Found::default()
-            .latencies(&self.latencies)
-            .measure("bytes_written", (batches + files) as f64, "bytes")
-            .measure("write_amplification", (batches + files) as f64 / batches as f64, "ratio")
-            .measure("steady_after", self.before as f64, "records")
+        Found::default().latencies(&self.latencies).measure("bytes_written", (batches + files) as f64, "bytes").measure(
+            "write_amplification",
+            (batches + files) as f64 / batches as f64,
+            "ratio",
+        )
     }
 }
 
