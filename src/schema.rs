@@ -23,8 +23,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::error::{Error, Place, Result};
 use directives::text_argument;
 pub use index::{Index, IndexKind, IndexState, Progress};
+pub(crate) use stream::check_group_name;
 pub use stream::{GROUP_BYTES, Stream};
-pub(crate) use stream::{GROUP_NAMES, is_group_name};
 
 /// All tables and streams.
 #[derive(Clone, Debug)]

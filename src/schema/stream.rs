@@ -35,14 +35,18 @@ pub struct Stream {
 /// The maximum length of a consumer group's name, in bytes.
 pub const GROUP_BYTES: usize = 255;
 
-/// What a consumer group may be called.
-pub const GROUP_NAMES: &str =
-    "a consumer group has a name of 1 to 255 bytes without control characters, and not . or ..";
-
-/// Returns whether a consumer group may have this name.
-pub fn is_group_name(name: &str) -> bool {
+/// Checks that a consumer group may have this name.
+///
+/// # Errors
+/// A message stating what is allowed.
+pub fn check_group_name(name: &str) -> std::result::Result<(), String> {
     let is_allowed = (1..=GROUP_BYTES).contains(&name.len()) && !name.chars().any(char::is_control);
-    is_allowed && !matches!(name, "." | "..")
+    match is_allowed && !matches!(name, "." | "..") {
+        true => Ok(()),
+        false => Err(format!(
+            "a consumer group has a name of 1 to {GROUP_BYTES} bytes without control characters, and not . or .."
+        )),
+    }
 }
 
 /// Numbers of partitions.
@@ -124,12 +128,11 @@ fn size(directive: &Positioned<ConstDirective>, name: &str, allowed: &RangeInclu
 /// Returns the argument of a directive that is a list of names of consumer groups; empty if it is not given.
 fn groups(directive: &Positioned<ConstDirective>, name: &str) -> Result<Vec<String>> {
     let Some(value) = directive.node.get_argument(name) else { return Ok(Vec::new()) };
-    let ConstValue::List(names) = &value.node else {
-        return Err(invalid(value.pos, format!("{name} must be a list of names of consumer groups")));
-    };
-    let names = names.iter().map(|name| match name {
-        ConstValue::String(name) if is_group_name(name) => Some(name.clone()),
-        _ => None,
+    let refused = |why: &str| invalid(value.pos, format!("{name}: {why}"));
+    let ConstValue::List(names) = &value.node else { return Err(refused("it must be a list of names")) };
+    let names = names.iter().map(|group| match group {
+        ConstValue::String(group) => check_group_name(group).map(|()| group.clone()).map_err(|why| refused(&why)),
+        _ => Err(refused("it must be a list of names")),
     });
-    names.collect::<Option<_>>().ok_or_else(|| invalid(value.pos, format!("{name}: {GROUP_NAMES}")))
+    names.collect()
 }

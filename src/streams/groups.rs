@@ -16,7 +16,7 @@ use super::{Streams, keys};
 use crate::encoding::body::{Refused, parse, pointer_to};
 use crate::encoding::json::{COLON, Item, Reader};
 use crate::error::{Error, Result};
-use crate::schema::{GROUP_NAMES, Stream, is_group_name};
+use crate::schema::{Stream, check_group_name};
 use crate::storage::{Reach, Space, Store};
 use crate::transaction::{Database, Precondition, Transaction};
 
@@ -261,7 +261,7 @@ pub fn no_group(stream: &Stream, group: &str) -> Error {
 }
 
 fn check_name(group: &str) -> Result<()> {
-    if is_group_name(group) { Ok(()) } else { Err(Error::invalid(GROUP_NAMES)) }
+    check_group_name(group).map_err(Error::invalid)
 }
 
 fn check(before: Option<&Group>, expected: &Precondition) -> Result<()> {

@@ -29,12 +29,12 @@ impl Streams {
                 let detail = format!("partition {partition} of {} ends at offset {high}", stream.name);
                 return Err(Error::invalid(detail));
             }
-            if before <= of.trimmed() {
-                return Ok((Vec::new(), of.trimmed()));
+            if before <= low {
+                return Ok((Vec::new(), low));
             }
-            // Above it the low watermark is only after a trim that has failed, and that a restart may bring back.
-            let before = before.max(low);
             check_held(stream, partition, before, held)?;
+            // What was written and nobody sees yet is written again: its sync may have failed.
+            let before = before.max(of.trimmed());
             Ok((vec![(partition, before)], before))
         })
     }
@@ -50,7 +50,7 @@ impl Streams {
             for (partition, of) in (0..).zip(&state.partitions) {
                 transaction.hold(stream.id, &u32::to_be_bytes(partition))?;
                 let next = of.next();
-                if of.trimmed() < next {
+                if of.watermarks().low < next {
                     check_held(stream, partition, next, held)?;
                     low.push((partition, next));
                 }
@@ -101,8 +101,8 @@ impl Streams {
             transaction.hold(stream.id, &partition.to_be_bytes())?;
             let before = held.iter().map(|(_, group)| offset_of(group, partition)).fold(wanted, u64::min);
             of.set_held(by_size > low && before < by_size);
-            let is_more = before > of.trimmed().max(of.watermarks().low);
-            Ok((if is_more { vec![(partition, before)] } else { Vec::new() }, ()))
+            let is_more = before > of.watermarks().low;
+            Ok((if is_more { vec![(partition, before.max(of.trimmed()))] } else { Vec::new() }, ()))
         })
     }
 

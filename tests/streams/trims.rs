@@ -178,6 +178,8 @@ fn a_trim_beside_a_truncation_that_is_not_synced_takes_nothing_back() {
     synced.recv().unwrap().unwrap();
     assert_eq!(opened.streams.watermarks(stream, 0).unwrap(), Watermarks { low: 0, high: 2 });
     assert_eq!(opened.streams.trim(&opened.database, stream, 0, 1).unwrap(), 2);
+    // It has seen to the sync that the truncation still waits for, and that may fail.
+    assert_eq!(opened.streams.watermarks(stream, 0).unwrap(), Watermarks { low: 2, high: 2 });
     drop((appending, truncating, opened));
     let opened = Opened::at(directory.path(), sdl);
     let (stream, none) = (opened.stream("Click"), Vec::<String>::new());
