@@ -18,8 +18,8 @@
 //!
 //! Sustained puts are counted once compaction is steady: when the bytes that flushes and compactions write for each byte put, on average
 //! over four windows in which half of the store is overwritten, differ by at most a fifth from those of the four windows before. Sustained
-//! appends, too, in windows of a memtable; beside them raw RocksDB puts the same bytes. After a kill, the store is the one left by a
-//! process that SIGKILL ended with its last writes only in the log.
+//! appends, too, in windows of a memtable, each with its compactions; beside them raw RocksDB puts the same bytes. After a kill, the store
+//! is the one left by a process that SIGKILL ended with its last writes only in the log.
 
 mod events;
 mod floor;
