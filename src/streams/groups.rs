@@ -7,7 +7,7 @@
 //! version u8 = 1 | then for each partition that was committed, ascending: partition u32 | offset u64      (little-endian)
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use twox_hash::XxHash3_64;
 
@@ -21,6 +21,9 @@ use crate::storage::{Reach, Space, Store};
 use crate::transaction::{Database, Precondition, Transaction};
 
 const VERSION: u8 = 1;
+
+/// The number of groups that a stream may have, those in `holdFor` apart: they are listed in one answer.
+const MAX_GROUPS: usize = 1000;
 
 /// The committed offsets of a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -208,7 +211,10 @@ impl Appends<'_> {
         let state = self.streams.state(stream)?;
         let before = self.group(transaction, stream, group)?;
         check(before.as_ref(), expected)?;
-        self.has_new_group |= before.is_none() && !stream.hold_for.iter().any(|holding| holding == group);
+        if before.is_none() && !stream.hold_for.iter().any(|holding| holding == group) {
+            self.check_room_for_group(transaction, stream)?;
+            self.has_new_group = true;
+        }
         let mut after = before.unwrap_or_default();
         for (position, &(partition, offset)) in offsets.iter().enumerate() {
             let refused =
@@ -243,6 +249,34 @@ impl Appends<'_> {
             Some((_, changed)) => Ok(changed.clone()),
             None => stored(transaction.database().store(), transaction.database().reach(), stream, group),
         }
+    }
+
+    /// Checks that the stream has room for one group more; other transactions that look for it wait until this one has ended.
+    ///
+    /// # Errors
+    /// `Full`; what the engine returns.
+    fn check_room_for_group(&self, transaction: &mut Transaction<'_>, stream: &Stream) -> Result<()> {
+        let (lower, upper) = keys::groups(stream.id);
+        transaction.hold(stream.id, &lower)?;
+        let (store, reach) = (transaction.database().store(), transaction.database().reach());
+        let (snapshot, mut present) = (store.snapshot(), HashSet::new());
+        let mut scan = store.scan(Space::Streams, &lower, &upper, &snapshot, reach);
+        while let Some((key, _)) = scan.next()? {
+            present.insert(key.to_vec());
+        }
+        for (key, (_, group)) in self.groups.iter().filter(|(key, _)| key.starts_with(&lower)) {
+            if group.is_some() {
+                present.insert(key.clone())
+            } else {
+                present.remove(key)
+            };
+        }
+        if present.len() < MAX_GROUPS {
+            return Ok(());
+        }
+        Err(Error::Full {
+            detail: format!("stream {} has {MAX_GROUPS} consumer groups: delete one first", stream.name),
+        })
     }
 
     fn set_group(&mut self, stream: &Stream, group: &str, after: Option<Group>) {

@@ -304,19 +304,27 @@ fn a_victim_on_a_disk_that_is_full_at_times() {
     let say = |line: String| writeln!(std::io::stdout().lock(), "\n{line}").expect("the parent listens");
     for number in 0.. {
         let name = format!("{round}-{number}th");
-        if number % 20 < 19 {
-            let place = opened.keyed(&name);
-            say(format!("acknowledged {name} {}:{}", place.partition, place.offset));
-            continue;
+        let is_full = number % 20 == 19;
+        if is_full {
+            fs::write(&full, "").expect("the real disk has room");
         }
-        fs::write(&full, "").expect("the real disk has room");
-        opened.try_keyed(&name).expect_err("the disk is full");
-        fs::remove_file(&full).expect("it was made");
-        say(format!("refused {name}"));
-        // The engine may take nothing more until the store is opened again.
-        if opened.try_keyed(&format!("{round}-{number}th again")).is_err() {
-            drop(opened);
-            opened = Opened::at(directory.as_ref(), &durability);
+        let place = opened.try_keyed(&name);
+        if is_full {
+            fs::remove_file(&full).expect("it was made");
+        }
+        match place {
+            Ok(place) => {
+                assert!(!is_full, "the disk is full");
+                say(format!("acknowledged {name} {}:{}", place.partition, place.offset));
+            }
+            Err(_) => {
+                say(format!("refused {name}"));
+                // Until the engine has recovered by itself, or the store is opened again, it may refuse what follows, at once or a write later.
+                if opened.try_keyed(&format!("{round}-{number}th again")).is_err() {
+                    drop(opened);
+                    opened = Opened::at(directory.as_ref(), &durability);
+                }
+            }
         }
     }
 }
