@@ -50,6 +50,9 @@ USUAL = Ending(signal.SIGTERM, 10.0)
 STORING = Ending(signal.SIGINT, 30.0)
 """Of a program that finishes what is in flight, and stores it: the load tool, the server."""
 
+AT_ONCE = Ending(signal.SIGKILL, 10.0)
+"""Of what a test ends as a power switch would."""
+
 KILLED_S = 10.0
 """How long the kernel may take to end what was killed; what waits for a device cannot be waited for."""
 

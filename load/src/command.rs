@@ -23,6 +23,7 @@ use crate::live::{self, Style};
 use crate::output::{self, print, remark};
 use crate::pair::{self, Side};
 use crate::pinning::Pinned;
+use crate::programs::{Program, Programs};
 use crate::result::{Outcome, Point, Run, Validity};
 use crate::rules;
 use crate::run;
@@ -100,6 +101,9 @@ pub struct Flags {
     /// Right writes a second that must be reached
     #[arg(long, env = "TARGET_WRITE_THROUGHPUT", value_name = "RATE")]
     pub target_write_throughput: Option<f64>,
+    /// Where a program is that a scenario names; may be repeated
+    #[arg(long, value_name = "NAME=PATH")]
+    pub program: Vec<Program>,
     /// The server of --base-url has the rows already
     #[arg(long)]
     pub has_data: bool,
@@ -153,10 +157,10 @@ macro_rules! built_in {
 }
 
 /// The built-in scenarios, by name.
-pub const SCENARIOS: [(&str, &str); 25] = built_in!("scenarios":
+pub const SCENARIOS: [(&str, &str); 26] = built_in!("scenarios":
     "throughput-read" "throughput-write" "rest-crud" "rest-relationships" "graphql" "graphql-twin" "blob-storage" "update" "join" "select"
     "static-files" "lists" "quota-static" "quota-list" "sustained" "single-write" "bulk-write"
-    "read-throughput" "write-read-lag" "mixed-workload" "backpressure" "consistency" "peak-single" "peak-bulk" "tables-beside");
+    "read-throughput" "write-read-lag" "mixed-workload" "backpressure" "consistency" "peak-single" "peak-bulk" "tables-beside" "cold-storage");
 
 /// Built-in scenarios that are run together, by the name of the group.
 pub const GROUPS: [(&str, &[&str]); 1] = [(
@@ -500,6 +504,9 @@ impl Flags {
 
     /// Runs a scenario, prints its result and stores it: what was measured is seen even if it cannot be stored.
     fn point(&self, scenario: &Scenario) -> Result<Point, String> {
+        if let Some(reason) = self.programs().lacking(scenario) {
+            return self.skipped(scenario, reason);
+        }
         let view = live::show(self.view());
         let mut server = match &self.base_url {
             Some(url) => Server::at(&url.to_string(), self.i_own_this_target, self.trust())
@@ -508,18 +515,28 @@ impl Flags {
         };
         if let Some(Err(reason)) = scenario.load.server_cpus.map(|cpus| server.limit(cpus)) {
             drop(view);
-            let name = scenario.name.clone();
-            print(format_args!("{name}: skipped: {reason}\n"));
-            self.note(&name, "skipped", &reason)?;
-            return Ok(Point::Skipped { name, reason });
+            return self.skipped(scenario, reason);
         }
-        let (mut run, accounts) = run::run_in(Some(&self.results), scenario, &server, self.has_data)?;
+        let (results, programs) = (Some(&*self.results), self.programs());
+        let (mut run, accounts) = run::run_in(results, &programs, scenario, &server, self.has_data)?;
         self.judge(&mut run);
         drop(view);
         print(table::text(&run));
         store(&run, &self.results, &accounts)?;
         print(format_args!("stored as {}\n", self.results.join(format!("{}.json", run.id)).display()));
         Ok(Point::Ran(Box::new(run)))
+    }
+
+    fn programs(&self) -> Programs {
+        Programs::new(&self.program)
+    }
+
+    /// Says and stores that a scenario is skipped.
+    fn skipped(&self, scenario: &Scenario, reason: String) -> Result<Point, String> {
+        let name = scenario.name.clone();
+        print(format_args!("{name}: skipped: {reason}\n"));
+        self.note(&name, "skipped", &reason)?;
+        Ok(Point::Skipped { name, reason })
     }
 
     /// Stores why there is no result, beside the results.

@@ -34,6 +34,7 @@ pub mod null_server;
 pub mod server;
 pub mod engine;
 pub mod result;
+pub mod programs;
 pub mod stored;
 pub mod rules;
 pub mod table;

@@ -26,7 +26,9 @@ pub fn window_of(scenario: &Scenario, windows: u32) -> Result<Scenario, String> 
         (Some(whole @ Schedule::Constant { rate, seconds }), _) => {
             let each = Schedule::Constant { rate: *rate, seconds: seconds / f64::from(windows) };
             if each.planned() * u64::from(windows) != whole.planned() {
-                return refused("the rate times the length of a window is no whole number");
+                return refused(
+                    "the rate times the length of a window is no whole number: choose another number of windows (--windows)",
+                );
             }
             window.load.schedule = Some(each);
         }

@@ -83,6 +83,12 @@ pub struct Run {
     /// What the subscribers of the stream were told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subscribers: Option<Subscribed>,
+    /// The programs that ran beside the load.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<BesideRun>,
+    /// The checks of what came of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<CheckRun>,
     /// The processors of both sides, where they had their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pinned: Option<Pinned>,
@@ -99,6 +105,32 @@ pub struct Run {
     pub broken: Vec<String>,
     /// Whether Ctrl-C ended it.
     pub aborted: bool,
+}
+
+/// A program that ran beside the load.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BesideRun {
+    /// Its name.
+    pub program: String,
+    /// How often it was killed and started again.
+    pub kills: u32,
+    /// Why it did not run to the end, or did not end well.
+    pub failure: Option<String>,
+}
+
+/// A check of what came of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CheckRun {
+    /// Its name.
+    pub name: String,
+    /// Why it says no, or could not say anything.
+    pub failure: Option<String>,
+    /// The JSON that it printed.
+    pub told: Value,
+    /// How long it took.
+    pub seconds: f64,
 }
 
 /// What the subscribers of a stream were told, and asked for.

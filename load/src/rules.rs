@@ -6,6 +6,7 @@
 mod account;
 mod latency;
 mod objectives;
+mod programs;
 mod promise;
 mod streams;
 
@@ -54,6 +55,7 @@ pub fn broken(run: &Run) -> Vec<Broken> {
     latency::check(run, &mut findings);
     promise::check(run, &mut findings);
     streams::check(run, &mut findings);
+    programs::check(run, &mut findings);
     stages(run, &mut findings);
     findings.0
 }

@@ -14,6 +14,7 @@ use crate::interrupt;
 use crate::ledger::Account;
 use crate::live::{self, Phase};
 use crate::output::remark;
+use crate::programs::{Companions, Place, Programs};
 use crate::quota::Quota;
 use crate::result::{
     Cell, Counters, Counts, FORMAT, Limited, Loop, Processes, Run, Setup, StageRun, Subscribed, Validity, Window,
@@ -30,17 +31,20 @@ use crate::tls::Tls;
 
 /// Runs a scenario against a server, which gets the scenario's data first unless it has it. The accounts are for the log of histograms.
 pub fn run(scenario: &Scenario, server: &Server, has_data: bool) -> Result<(Run, Vec<Account>), String> {
-    run_in(None, scenario, server, has_data)
+    run_in(None, &Programs::default(), scenario, server, has_data)
 }
 
-/// The same; what the server holds is also written into a folder while it runs, by [`stored::keep_sample`].
+/// The same with programs beside it and behind it; what the server holds is also written into a folder while it runs, by
+/// [`stored::keep_sample`].
 pub fn run_in(
     folder: Option<&Path>,
+    programs: &Programs,
     scenario: &Scenario,
     server: &Server,
     has_data: bool,
 ) -> Result<(Run, Vec<Account>), String> {
-    let filled = Filled { folder: folder.map(Path::to_owned), ..Filled::new(scenario, server, has_data)? };
+    let (folder, programs) = (folder.map(Path::to_owned), programs.clone());
+    let filled = Filled { folder, programs, ..Filled::new(scenario, server, has_data)? };
     let measured = filled.warm_up(scenario).and_then(|mut session| {
         match scenario.load.stages.as_slice() {
             [] => session.window()?,
@@ -65,6 +69,7 @@ pub struct Filled<'a> {
     began: Duration,
     /// The folder for what is written while it runs.
     folder: Option<PathBuf>,
+    programs: Programs,
     rows_written: Option<u64>,
     rows_found: Option<u64>,
     /// The offsets from which on the partitions of a stream are read back: those of before the scenario's own events.
@@ -79,6 +84,9 @@ impl<'a> Filled<'a> {
             return Err(format!("{}: the scenario has tls = {}", server.url, scenario.tls));
         }
         live::scenario(&scenario.name, scenario.load.is_open(), server.process);
+        if scenario.programs().next().is_some() && server.folder().is_none() {
+            return Err(format!("{}: programs run beside a server that is started here", scenario.name));
+        }
         if scenario.restarts.is_some() && server.process.is_none() {
             return Err(format!("{}: restarts: a server that was not started here is not ended", scenario.name));
         }
@@ -103,7 +111,8 @@ impl<'a> Filled<'a> {
             Ok((client, rows, stream_from))
         };
         let (client, (rows_written, rows_found), stream_from) = fill().map_err(|reason| server.explain(reason))?;
-        Ok(Self { server, client, began, folder: None, rows_written, rows_found, stream_from })
+        let (folder, programs) = (None, Programs::default());
+        Ok(Self { server, client, began, folder, programs, rows_written, rows_found, stream_from })
     }
 
     /// Opens the connections of a scenario and runs its warm-up; what the windows do is measured from here on.
@@ -111,23 +120,27 @@ impl<'a> Filled<'a> {
         let target = self.server.target(scenario.http)?;
         let followers = (!scenario.feeds.is_empty()).then(|| Followers::start(&scenario.feeds, &target));
         let subscribers = self.subscribe(scenario, &target).map_err(|reason| self.server.explain(reason))?;
+        let companions = self.place().map(|place| self.programs.start(scenario, &place)).transpose()?;
         live::phase(Phase::WarmUp);
         let processors = self.server.pinned.as_ref().map(|pinned| pinned.client.as_slice());
+        let requests = || subscribers.as_ref().map_or_else(Requests::default, Running::requests);
         let warm = || {
             let (engine, accounts) = Engine::start(scenario, &target, processors)?;
             interrupt::not_asked()?;
             let counts = target.reach.lost().map_or_else(|| all_right(&accounts), Err)?;
+            let asked_before = requests();
             let counters = self.client.counters();
             effects_can_be_seen(scenario, counters.as_ref(), &accounts)?;
-            Ok((engine, counts, counters))
+            Ok((engine, counts, counters, [asked_before, requests()]))
         };
-        let (engine, warm_up, counters) = warm().map_err(|reason| self.server.explain(reason))?;
+        let (engine, warm_up, counters, asked_before) = warm().map_err(|reason| self.server.explain(reason))?;
         Ok(Session {
             filled: self,
             id: format!("{}-{}-{}", scenario.name, self.began.as_millis(), std::process::id()),
             followers,
-            asked_before: subscribers.as_ref().map_or_else(Requests::default, Running::requests),
+            asked_before,
             subscribers,
+            companions: companions.unwrap_or_default(),
             target,
             engine,
             slice: scenario.load.slice(),
@@ -149,6 +162,11 @@ impl<'a> Filled<'a> {
 }
 
 impl Filled<'_> {
+    /// What the arguments of programs may name; none where the server was there.
+    fn place(&self) -> Option<Place<'_>> {
+        Some(Place { url: &self.server.url, folder: self.server.folder()? })
+    }
+
     /// Opens the subscribers of the stream, where it ends now; none where the scenario has none.
     fn subscribe(&self, scenario: &Scenario, target: &Target) -> Result<Option<Running>, String> {
         match scenario.acknowledged_stream().filter(|_| !scenario.subscribers.is_empty()) {
@@ -178,8 +196,9 @@ pub struct Session<'a> {
     followers: Option<Followers>,
     restarts: Option<Restarts>,
     subscribers: Option<Running>,
-    /// Requests of the subscribers before the first reading of the counters.
-    asked_before: Requests,
+    /// Requests of the subscribers before the first reading of the counters, and behind it.
+    asked_before: [Requests; 2],
+    companions: Companions,
     target: Target,
     engine: Engine,
     slice: Option<Duration>,
@@ -257,7 +276,7 @@ impl Session<'_> {
 
     /// What all windows have measured, as a run of a scenario that is as long as all of them. At least one was measured.
     pub fn end(self, scenario: &Scenario) -> Result<(Run, Vec<Account>), String> {
-        let Filled { server, client, began, .. } = self.filled;
+        let Filled { server, client, began, programs, .. } = self.filled;
         let aborted = interrupt::is_asked();
         let kills = self.restarts.map(|_| self.target.reach.outages().met);
         let server_now = self.server().and_then(Cpu::of).filter(|_| self.windows > 1);
@@ -267,11 +286,14 @@ impl Session<'_> {
         let partitions = self.filled.stream_from.len();
         let subscribers =
             self.subscribers.map(|running| subscribed(running, self.asked_before, &appends, partitions, drain));
+        let beside = self.companions.end();
         let counters = self.restarts.map_or_else(|| client.counters(), |_| None);
         if let (Some(_), None, Some(reason)) = (&self.counters, &counters, self.target.reach.failure()) {
             return Err(server.explain(format!("{} responds no more: {reason}", server.url)));
         }
         let promises = self.filled.promises(scenario, &appends).map_err(|reason| server.explain(reason))?;
+        let check = |place: Place<'_>| programs.check(scenario, &place);
+        let checks = self.filled.place().filter(|_| !aborted).map_or_else(Vec::new, check);
         let feeds = self.followers.map_or_else(Vec::new, Followers::stop);
         let throttled_periods = self.throttled_periods.zip(server.throttled_periods());
         let load = &scenario.load;
@@ -314,6 +336,8 @@ impl Session<'_> {
             promises,
             kills,
             subscribers,
+            beside,
+            checks,
             quota: server.quota.as_ref().map(|quota| limited(quota, throttled_periods)),
             counters: Counters { before: self.counters, after: counters },
             objectives: Vec::new(),
@@ -384,7 +408,7 @@ fn restarting(server: &Server, restarts: Restarts, target: &Target, window: impl
 /// Ends the subscribers when all that was acknowledged has come, or after the drain; what came of them.
 fn subscribed(
     running: Running,
-    before: Requests,
+    before: [Requests; 2],
     appends: &[Appends],
     partitions: usize,
     drain: Duration,
@@ -399,8 +423,8 @@ fn subscribed(
     let under_way = taken.iter().map(Vec::len).sum::<usize>() as u64;
     let judged = |taken: &Vec<Taken>| deliveries::judge(taken, appends.iter().flat_map(Appends::sent)).into();
     Subscribed {
-        requests_at_least: (asked.answered - before.answered).saturating_sub(under_way),
-        requests_at_most: asked.sent - before.answered,
+        requests_at_least: (asked.answered - before[1].answered).saturating_sub(under_way),
+        requests_at_most: asked.sent - before[0].answered,
         kinds: taken.iter().map(judged).collect(),
     }
 }

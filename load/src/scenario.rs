@@ -4,6 +4,7 @@
 //! something else. The same structure, as it was run, stands in the result.
 
 mod faults;
+mod programs;
 mod streams;
 mod variants;
 
@@ -20,6 +21,7 @@ use crate::random::Distribution;
 use crate::schedule::Schedule;
 use crate::template::Template;
 
+pub use programs::{Beside, Check};
 pub use streams::{Acknowledges, Items, Of, RefusedBy, Restarts, Stage, Subscribers};
 pub use variants::{Mix, Sweep};
 
@@ -55,6 +57,12 @@ pub struct Scenario {
     /// How the server is ended meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restarts: Option<Restarts>,
+    /// Programs that run beside the load.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<Beside>,
+    /// Programs that check afterwards what came of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<Check>,
     /// What the server's own counters must show afterwards.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub effects: Vec<Effect>,
@@ -499,6 +507,12 @@ impl Scenario {
         self.data.stream.as_ref().filter(|_| acknowledges)
     }
 
+    /// The names of the programs that it needs.
+    pub fn programs(&self) -> impl Iterator<Item = &str> {
+        let beside = self.beside.iter().map(|beside| beside.program.as_str());
+        beside.chain(self.checks.iter().map(|check| check.program.as_str()))
+    }
+
     /// What is wrong with what could be read: a key, and the reason.
     pub fn fault(&self) -> Option<(String, String)> {
         let of = |key: &str, reason: &str| (key.to_owned(), reason.to_owned());
@@ -509,6 +523,8 @@ impl Scenario {
             .or_else(|| self.feeds_fault().map(|reason| of("feeds", reason)))
             .or_else(|| self.subscribers_fault().map(|reason| of("subscribers", reason)))
             .or_else(|| self.restarts_fault().map(|reason| of("restarts", reason)))
+            .or_else(|| self.beside_fault())
+            .or_else(|| self.checks_fault())
             .or_else(|| self.sweep.fault(self))
     }
 }

@@ -32,7 +32,7 @@ const TAKE_ALONG: &str = r#"
 trap '' INT TERM HUP
 read -r _ && exit
 kill -KILL "-$1"
-rm -rf -- "$2"
+[ -z "$2" ] || rm -rf -- "$2"
 "#;
 
 /// Where a server listens that is started: at a port that is free.
@@ -240,6 +240,11 @@ impl Server {
         Ok(())
     }
 
+    /// The folder of the run; none of a server that was there.
+    pub fn folder(&self) -> Option<&Path> {
+        self.started.as_ref().map(|started| started.directory.path())
+    }
+
     /// Whether it is spoken to over TLS.
     pub fn has_tls(&self) -> bool {
         self.place.tls
@@ -265,9 +270,7 @@ impl Process {
         let mut child = child.map_err(|error| not_started(command.get_program().as_ref(), &error))?;
         let process = child.id();
         running().push((process, folder.to_owned()));
-        let mut helper = Command::new("sh");
-        helper.arg("-c").arg(TAKE_ALONG).arg("sh").arg(process.to_string()).arg(folder);
-        let helper = quota::spawn_helper(&mut helper).ok();
+        let helper = take_along(process, Some(folder));
         let said = Said::of(child.stderr.take());
         lose_with(process, Arc::clone(reach));
         Ok(Self { child, helper, said })
@@ -275,12 +278,25 @@ impl Process {
 
     /// It has ended, and been waited for: there is nothing left to do.
     fn forget(&mut self) {
-        if let Some(mut helper) = self.helper.take() {
-            let _ = helper.stdin.take().map(|mut pipe| pipe.write_all(b"stopped\n"));
-            let _ = helper.wait();
-        }
+        no_longer(self.helper.take());
         let process = self.child.id();
         running().retain(|(started, _)| *started != process);
+    }
+}
+
+/// Starts a helper that kills a process group when this program ends, however it does, and removes a folder; none where it cannot be
+/// started, and nothing else changes.
+pub fn take_along(group: u32, folder: Option<&Path>) -> Option<Child> {
+    let mut helper = Command::new("sh");
+    helper.arg("-c").arg(TAKE_ALONG).arg("sh").arg(group.to_string()).args(folder);
+    quota::spawn_helper(&mut helper).ok()
+}
+
+/// Ends a helper, whose process group has ended.
+pub fn no_longer(helper: Option<Child>) {
+    if let Some(mut helper) = helper {
+        let _ = helper.stdin.take().map(|mut pipe| pipe.write_all(b"stopped\n"));
+        let _ = helper.wait();
     }
 }
 

@@ -113,6 +113,7 @@ fn write_run(run: &Run, out: &mut String) -> std::fmt::Result {
     }
     write_subscribers(run, out)?;
     write_promises(run, out)?;
+    write_programs(run, out)?;
     for judged in &run.objectives {
         writeln!(out, "{}", objective(judged))?;
     }
@@ -351,6 +352,22 @@ fn write_promises(run: &Run, out: &mut String) -> std::fmt::Result {
         vec![rule.to_owned(), what.to_owned(), kept.checked.to_string(), kept.wrong.to_string()]
     }));
     write_rows(out, &rows)
+}
+
+/// The programs beside the load, and the checks behind it with what they say.
+fn write_programs(run: &Run, out: &mut String) -> std::fmt::Result {
+    for beside in &run.beside {
+        let failed = beside.failure.as_ref().map_or_else(String::new, |why| format!("; {why}"));
+        writeln!(out, "{} ran beside the load, killed {} times{failed}\n", beside.program, beside.kills)?;
+    }
+    let mut rows = vec![["check", "", "took", "what it says"].map(str::to_owned).to_vec()];
+    rows.extend(run.checks.iter().map(|check| {
+        let told = check.told.as_object().into_iter().flatten().map(|(name, value)| format!("{name} {value}"));
+        let outcome = check.failure.as_ref().map_or_else(|| "right".to_owned(), |why| format!("wrong: {why}"));
+        let (told, took) = (told.collect::<Vec<_>>().join(", "), format!("{:.1} s", check.seconds));
+        vec![check.name.clone(), outcome, took, told]
+    }));
+    if run.checks.is_empty() { Ok(()) } else { write_rows(out, &rows) }
 }
 
 fn objective(judged: &Judged) -> String {

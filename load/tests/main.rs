@@ -16,6 +16,7 @@ mod live;
 mod outputs;
 mod pair;
 mod pause;
+mod programs;
 mod reasons;
 mod restarts;
 mod scenarios;

@@ -57,7 +57,10 @@ fn what_cannot_be_cut_into_windows_is_refused() {
     let changing = refused(&["throughput-read", "--schedule", "ramp"]);
     assert_eq!(changing, "load: throughput-read: windows that take turns have one rate: --rate, or --closed");
     let parts = refused(&["throughput-read", "--rate", "10", "--test-duration-secs", "1"]);
-    assert_eq!(parts, "load: throughput-read: the rate times the length of a window is no whole number");
+    assert_eq!(
+        parts,
+        "load: throughput-read: the rate times the length of a window is no whole number: choose another number of windows (--windows)"
+    );
     let unlike = refused(&["rest-crud", "--apart"]);
     assert!(unlike.contains("variants"), "{unlike}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);

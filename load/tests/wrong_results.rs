@@ -106,6 +106,8 @@ fn right(open: bool) -> Run {
         ceiling: None,
         pinned: None,
         held: Vec::new(),
+        beside: Vec::new(),
+        checks: Vec::new(),
         feeds: Vec::new(),
         promises: None,
         kills: None,

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from run_benches import processes, repository, serialization
 from run_benches.cli import described
 from run_benches.errors import Complaint, Exit
+from run_benches.lake import copying
 from run_benches.measure import build, published
 from run_benches.measure.layers import SENTINELS, layer_names
 from run_benches.places import BENCHES, ROOT
@@ -95,6 +96,7 @@ def steps(full: bool) -> list[Step]:
             Step("a baseline of Criterion's, saved and compared", _criterion_baseline),
             Step("schemathesis over the REST interface", described.keeps_its_word),
             Step("clients that people use", _clients),
+            Step("tests of strata-lake", _lake),
             Step("calibrate --smoke", _python("run-benches.py", "calibrate", "--smoke")),
             Step("an hour of everything, and nothing grows", _python("run-benches.py", "load", "sustained", "--", "--test-duration-secs", "3600")),
         ]
@@ -215,6 +217,15 @@ def _clients() -> bool:
     """What programs in Python ask with: libraries, and a client that is generated from the OpenAPI document."""
     packages.add_full()
     return _python("-m", "pytest", "-q", "run_benches/tests/with_clients.py")()
+
+
+def _lake() -> bool:
+    """The package that is no member of the workspace: its lints and tests, then each event once, over kills, by readers that are not ours."""
+    toolchain.check()
+    packages.add_full()
+    own = ["--release", "--locked", "--manifest-path", str(copying.MANIFEST), "--target-dir", str(copying.target())]
+    steps = (["fmt", "--check", "--manifest-path", str(copying.MANIFEST)], ["clippy", *own, "--all-targets", "--", "-D", "warnings"], ["test", *own])
+    return all(_call(["cargo", *arguments]) for arguments in steps) and _python("-m", "pytest", "-q", "run_benches/tests/with_lake.py")()
 
 
 SHORT = ("--warm-up-time", "0.1", "--measurement-time", "0.2", "--sample-size", "10", "--noplot")

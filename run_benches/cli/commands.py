@@ -60,6 +60,10 @@ def carry_out(options: argparse.Namespace, arguments: list[str]) -> int:
             from run_benches.cli import load
 
             return load.main(options, arguments)
+        case "lake":
+            from run_benches.cli import load
+
+            return load.lake(arguments, options.json)
         case "doctor":
             return doctor.main(options.json)
         case _:

@@ -12,6 +12,7 @@ from run_benches import files, processes, serialization
 from run_benches.analysis import figures, load_figures
 from run_benches.cli import load_compare, stored
 from run_benches.errors import Complaint, Exit
+from run_benches.lake import programs as lake_programs
 from run_benches.measure import build, load_run
 from run_benches.places import CALIBRATION, RUNS, shown
 from run_benches.progress import duration
@@ -44,10 +45,17 @@ def main(options: argparse.Namespace, arguments: list[str]) -> int:
         case "report":
             return _report(stored_file.single(loads.find(options.run)), options.output)
         case _:
-            programs = build.programs("load", "strata")
-            server = ["--server", str(programs["strata"])] if options.action == "capacity" and not load_run.names_a_server(options.flags) else []
+            built = build.programs("load", "strata")
+            server = ["--server", str(built["strata"])] if options.action == "capacity" and not load_run.names_a_server(options.flags) else []
             where = ["--calibration", str(CALIBRATION)] if options.action in ("calibrate", "capacity") else []
-            return processes.call([programs["load"], options.action, *server, *where, *options.flags], ending=processes.STORING)
+            return processes.call([built["load"], options.action, *server, *where, *options.flags], ending=processes.STORING)
+
+
+def lake(arguments: list[str], as_json: bool) -> int:
+    """Runs the scenarios that copy a stream into a lakehouse, with all that they need."""
+    scenarios = [scenario for scenario in load_run.built_in() if scenario.needs_programs]
+    with lake_programs.of(scenarios) as beside:
+        return _printed(*load_run.measure(scenarios, [], arguments, as_json, beside), as_json)
 
 
 def _printed(run: LoadRun, path: Path, as_json: bool) -> int:

@@ -21,6 +21,7 @@ from run_benches.analysis import findings
 from run_benches.cli import load_compare
 from run_benches.errors import Complaint, Exit
 from run_benches.interrupts import STOP
+from run_benches.lake import programs as lake_programs
 from run_benches.measure import build, load_run, machine, new_run, provenance
 from run_benches.measure.layers import header, layer_names
 from run_benches.measure.lock import alone
@@ -280,8 +281,11 @@ def _measured(job: Job, programs: Mapping[str, Binary], everything: bool, timeou
         return _layer(job, programs, everything, timeout_s)
     if job.kind == "scenario":
         (scenario,) = load_run.chosen([job.name])
-        flags = ["--repeats", str(REPEATS)] if scenario.seconds is None or scenario.seconds <= SHORT_S else []
-        tested, path = load_run.measure([scenario], flags, ["renew", job.name], to_stderr=True)
+        # What copies into a lakehouse finds the rows of a run before.
+        is_repeated = (scenario.seconds is None or scenario.seconds <= SHORT_S) and not scenario.needs_programs
+        flags = ["--repeats", str(REPEATS)] if is_repeated else []
+        with lake_programs.of([scenario]) as beside:
+            tested, path = load_run.measure([scenario], flags, ["renew", job.name], to_stderr=True, programs_beside=beside)
         invalid = [name for name, cell in tested.scenarios.items() if cell.state == "invalid"]
         return f"invalid: {', '.join(invalid)} (run-benches.py load show {path.stem})" if invalid else tested
     assert isinstance(job.stored, LoadComparison)

@@ -12,7 +12,7 @@ import shlex
 import sys
 import time
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -46,6 +46,8 @@ class Scenario:
     seconds: float | None
     has_stream: bool = False
     """Whether its schema has an event stream."""
+    needs_programs: bool = False
+    """Whether other programs run beside it, or check what came of it."""
 
 
 @dataclass(frozen=True)
@@ -75,20 +77,21 @@ def built_in() -> list[Scenario]:
 
 
 STREAMS = "streams"
-"""Stands for all scenarios of this checkout whose schema has an event stream."""
+"""Stands for all scenarios of this checkout whose schema has an event stream, and that need no other programs."""
 
 
 def chosen(names: Sequence[str]) -> list[Scenario]:
-    """The scenarios of these names or files; all of this checkout's without any. An unknown one is a complaint before anything is built."""
+    """The scenarios of these names or files; all of this checkout's that need no other programs without any. An unknown one is a complaint before anything is built."""
     known = {scenario.name: scenario for scenario in built_in()}
-    of_streams = [scenario.name for scenario in known.values() if scenario.has_stream]
+    of_streams = [scenario.name for scenario in known.values() if scenario.has_stream and not scenario.needs_programs]
     names = [one for name in names for one in (of_streams if name == STREAMS and of_streams else [name])]
     unknown = [name for name in names if name not in known and not Path(name).is_file()]
     if unknown:
         raise Complaint(f"no scenario {unknown[0]!r}: give a file, or one of {', '.join(known)}")
     if not known and not names:
         raise Complaint(f"there is no scenario in {shown(SCENARIOS)}")
-    return [known.get(name) or _read(name, Path(name)) for name in dict.fromkeys(names or known)]
+    alone = [scenario.name for scenario in known.values() if not scenario.needs_programs]
+    return [known.get(name) or _read(name, Path(name)) for name in dict.fromkeys(names or alone)]
 
 
 def _read(name: str, path: Path) -> Scenario:
@@ -104,17 +107,22 @@ def _read(name: str, path: Path) -> Scenario:
     found = [part["seconds"] for part in parts if isinstance(part, dict) and isinstance(part.get("seconds"), int | float)]
     data = content.get("data")
     has_stream = isinstance(data, dict) and "@stream" in str(data.get("schema", ""))
-    return Scenario(name, str(content.get("about", "")), found[0] if found else None, has_stream)
+    needs_programs = any(isinstance(content.get(key), list) for key in ("beside", "checks"))
+    return Scenario(name, str(content.get("about", "")), found[0] if found else None, has_stream, needs_programs)
 
 
-def measure(scenarios: list[Scenario], flags: list[str], command: list[str], to_stderr: bool) -> tuple[LoadRun, Path]:
-    """Builds, runs these scenarios, and stores the run, which is not complete if it was interrupted."""
+def measure(
+    scenarios: list[Scenario], flags: list[str], command: list[str], to_stderr: bool, programs_beside: Mapping[str, Path] = {}
+) -> tuple[LoadRun, Path]:
+    """Builds, runs these scenarios, and stores the run, which is not complete if it was interrupted. Where the programs are that scenarios name
+    is not stored."""
+    beside_flags = [f"--program={name}={place}" for name, place in programs_beside.items()]
     with alone():
         programs = build.programs("load", "strata")
         run = _new_run(flags, command, programs)
         path = stored_file.new(RUNS, "load-", run.tool.commit[:9])
         run.sources = {scenario.name: parts for scenario in scenarios if (parts := provenance.of_scenarios([scenario.name]))}
-        plans = {scenario: _plan(run, scenario, programs["load"]) for scenario in scenarios}
+        plans = {scenario: _plan(run, scenario, programs["load"], beside_flags) for scenario in scenarios}
         loads.write(run, path)
         known = sum(plan.seconds + SETUP_S * len(plan.run) for plan in plans.values())
         print(f"{figures.plural(len(run.scenarios), 'run')}: about {duration(known)}; stored as {shown(path)} while it grows", file=sys.stderr)
@@ -127,7 +135,7 @@ def measure(scenarios: list[Scenario], flags: list[str], command: list[str], to_
                 print(f"scenario {number + 1} of {len(plans)}, {scenario.name}: about {duration(left)} left", file=sys.stderr, flush=True)
                 started = time.monotonic()
                 try:
-                    _one(run, scenario, plan, programs, path, to_stderr)
+                    _one(run, scenario, plan, programs, path, to_stderr, beside_flags)
                 finally:
                     run.seconds = round(time.monotonic() - began, 1)
                     loads.write(run, path)
@@ -139,9 +147,9 @@ def measure(scenarios: list[Scenario], flags: list[str], command: list[str], to_
         return run, path
 
 
-def _plan(run: LoadRun, scenario: Scenario, tool: Path) -> Plan:
+def _plan(run: LoadRun, scenario: Scenario, tool: Path, more: list[str]) -> Plan:
     """What a scenario will be, each with its cell in the run. One that cannot be run has a cell that says why."""
-    command = [str(tool), "run", scenario.name, "--plan", *run.flags]
+    command = [str(tool), "run", scenario.name, "--plan", *run.flags, *more]
     done = processes.told(command, cwd=_folder_of(scenario))
     if done.returncode != 0:
         run.scenarios[scenario.name] = Cell("invalid", [processes.essence(done.stderr.splitlines())])
@@ -156,13 +164,13 @@ def _plan(run: LoadRun, scenario: Scenario, tool: Path) -> Plan:
     return plan
 
 
-def _one(run: LoadRun, scenario: Scenario, plan: Plan, programs: dict[str, Path], path: Path, to_stderr: bool) -> None:
+def _one(run: LoadRun, scenario: Scenario, plan: Plan, programs: dict[str, Path], path: Path, to_stderr: bool, more: list[str]) -> None:
     """Runs the load tool on one scenario; whatever happens to it, its cells have their states when this ends."""
     if not plan.run:
         return
     folder, names = path.with_suffix(""), [variant.name for variant in plan.run]
     server = [] if names_a_server(run.flags) else ["--server", str(programs["strata"])]
-    command = [str(programs["load"]), "run", scenario.name, *server, "--results", str(folder), "--calibration", str(CALIBRATION), *run.flags, *_view()]
+    command = [str(programs["load"]), "run", scenario.name, *server, "--results", str(folder), "--calibration", str(CALIBRATION), *run.flags, *more, *_view()]
     output, words = sys.stderr if to_stderr else None, b""
     try:
         with processes.started(command, processes.STORING, cwd=_folder_of(scenario), stdout=output, stderr=processes.PIPE) as process:

@@ -17,7 +17,7 @@ from run_benches.analysis.findings import CrudLine
 from run_benches.calibrate.error_rates import Results
 from run_benches.measure.layers import header
 from run_benches.progress import duration
-from run_benches.render import bottlenecks, cells, conclusions, macro, page_ladder, page_layer, page_load, page_method, peers, prices, scaling, tables
+from run_benches.render import bottlenecks, cells, conclusions, macro, page_ladder, page_lake, page_layer, page_load, page_method, peers, prices, scaling, tables
 from run_benches.render.gallery import pictures
 from run_benches.render.pictures import threads_on_cores
 from run_benches.render.source import Address, Source, marked
@@ -61,6 +61,8 @@ def _head(source: Source, name: str) -> list[str]:
     """What a page begins with: where its figures come from."""
     if name == page_load.NAME:
         return page_load.measured(source)
+    if name == page_lake.NAME:
+        return page_lake.measured(source)
     is_layer = name in source.headers or name in source.parts
     if is_layer and name not in source.parts:
         return marked("measured", "no stored run", [figures.NOT_MEASURED])
@@ -77,9 +79,9 @@ def _titled(lines: list[str], head: list[str], main: str) -> list[str]:
 
 
 def _others(run: Run, headers: Mapping[str, str]) -> dict[str, _Section]:
-    """Every other page, by its name: a page a layer, lowest first, what crosses them, and three that are no layer's."""
+    """Every other page, by its name: a page a layer, lowest first, what crosses them, and four that are no layer's."""
     found = {layer: _layer_page(layer) for layer in findings.layers(run, [*headers, *findings.ACROSS])}
-    return found | {"bottlenecks": bottlenecks.section, page_load.NAME: page_load.page, "method": page_method.section}
+    return found | {"bottlenecks": bottlenecks.section, page_load.NAME: page_load.page, page_lake.NAME: page_lake.page, "method": page_method.section}
 
 
 INTEGRATION = "integration"

@@ -50,11 +50,15 @@ def of_layer(sources: Sources, layer: str) -> Parts:
 
 
 def of_scenarios(sources: Sources, names: Iterable[str]) -> Parts:
-    """What the figures of load tests of these scenarios depend on: on the server, on the tool, and on what they declare."""
+    """What the figures of load tests of these scenarios depend on: on the server, on the tool, on what they declare, and on what runs beside."""
     declared = [*(f"load/scenarios/{name}.toml" for name in names), *sources.under("load/schedules")]
     linked = [*_linked(sources, "Cargo.toml"), *_linked(sources, "load/Cargo.toml")]
     own = {path: _digest([_canonical(sources, path)]) for path in declared}
-    return _of_parts(sources, {*sources.of_server(), reach.TOOL}) | own | {PACKAGES: _digest(linked)} | _build(sources)
+    reached = {*sources.of_server(), reach.TOOL}
+    if any("beside" in sources.toml(path) for path in declared):
+        reached.add(reach.LAKE)
+        own["lake/Cargo.lock"] = _digest([_canonical(sources, "lake/Cargo.lock")])
+    return _of_parts(sources, reached) | own | {PACKAGES: _digest(linked)} | _build(sources)
 
 
 def changed(known: Mapping[str, str], now: Mapping[str, str]) -> list[str]:

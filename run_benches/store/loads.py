@@ -232,6 +232,16 @@ class Subscribed:
 
 
 @dataclass
+class Checked:
+    """A check of what came of a run: why it says no, and what it printed."""
+
+    name: str
+    failure: str | None
+    told: Any
+    seconds: float
+
+
+@dataclass
 class Counters:
     """The server's counters before and after the windows, where it has any."""
 
@@ -272,6 +282,7 @@ class Result:
     promises: dict[str, Kept] | None = None
     kills: list[int] | None = None
     subscribers: Subscribed | None = None
+    checks: list[Checked] = field(default_factory=list)
 
 
 Curves = dict[str, dict[str, list[Quantile]]]

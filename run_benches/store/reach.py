@@ -17,10 +17,10 @@ from run_benches.errors import Complaint
 from run_benches.places import ROOT
 from run_benches.store import rust
 
-HARNESS, TOOL = "benches/harness", "load/src"
+HARNESS, TOOL, LAKE = "benches/harness", "load/src", "lake/src"
 """Parts that are packages of their own, reached as a whole."""
 
-READ = ("src", "benches", "load", "Cargo.toml", "Cargo.lock", ".cargo/config.toml", "build.rs", "rust-toolchain.toml", "rust-toolchain")
+READ = ("src", "benches", "load", "lake", "Cargo.toml", "Cargo.lock", ".cargo/config.toml", "build.rs", "rust-toolchain.toml", "rust-toolchain")
 """What the figures can depend on at all."""
 
 
@@ -121,7 +121,7 @@ def of_commit(commit: str, environment: dict[str, str] | None = None) -> Sources
 
 def part_of(path: str) -> str:
     """`src/storage` of src/storage.rs and of src/storage/scan.rs; a package beside ours is one part."""
-    package = next((package for package in (HARNESS, TOOL) if path.startswith(f"{package}/")), None)
+    package = next((package for package in (HARNESS, TOOL, LAKE) if path.startswith(f"{package}/")), None)
     return package or "/".join(path.split("/")[:2]).removesuffix(".rs")
 
 

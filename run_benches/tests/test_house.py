@@ -9,7 +9,7 @@ from pathlib import Path
 
 from run_benches.places import ROOT
 
-PACKAGES = ("setup", "stats", "store", "analysis", "measure", "compare", "calibrate", "render", "cli")
+PACKAGES = ("setup", "stats", "store", "analysis", "measure", "lake", "compare", "calibrate", "render", "cli")
 """The lowest first. The modules beside them lie below all packages."""
 
 HERE = ROOT / "run_benches"

@@ -1,5 +1,6 @@
 //! Why a scenario is not run: what is wrong with one that could be read, by its key.
 
+mod programs;
 mod streams;
 
 use std::collections::HashSet;
@@ -7,6 +8,7 @@ use std::collections::HashSet;
 use crate::schedule::Schedule;
 
 use super::{Bound, Data, Feed, Growing, Http, Of, QUANTILES, Row, Scenario};
+pub(super) use programs::is_program;
 use streams::{NO_ITEMS, NOT_REFUSABLE};
 
 /// Whether a number can be meant, as a weight or a number of steps. TOML has infinities, and what is no number.

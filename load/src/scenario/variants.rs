@@ -1,4 +1,5 @@
-//! What is varied from run to run: the mix, the connections, the server's processors, or one operation at a time; and how often each is run.
+//! What is varied from run to run: the mix, the connections, the server's processors, the programs, or one operation at a time; and how
+//! often each is run.
 //!
 //! Each variant is a scenario of its own, with a name of its own, so that a result says what was run without its siblings. Where a
 //! mix leaves a kind of work out, its operations are gone, not there with a weight of 0: what never runs is no operation.
@@ -9,7 +10,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::faults::{MOST_CONNECTIONS, is_share};
+use super::faults::{MOST_CONNECTIONS, is_program, is_share};
+use super::programs::PROGRAM;
 use super::{Class, Scenario};
 
 /// What is varied; each combination is a run.
@@ -24,6 +26,8 @@ pub struct Sweep {
     pub rates: Vec<f64>,
     /// Processors that the server may use, as parts of one.
     pub server_cpus: Vec<f64>,
+    /// What stands for `{program}` in the names of programs.
+    pub programs: Vec<String>,
     /// Whether each operation runs alone.
     pub apart: bool,
     /// How often all of it is run, each time with a server of its own: figures of one process say nothing of the spread between processes.
@@ -100,10 +104,16 @@ impl Sweep {
         if !self.server_cpus.iter().all(|cpus| is_share(*cpus)) {
             return fault("server_cpus", "from a hundredth to a thousand".to_owned());
         }
+        if !self.programs.iter().all(|name| is_program(name)) {
+            return fault("programs", "names of letters, digits, - and _".to_owned());
+        }
+        if !self.programs.is_empty() && !scenario.programs().any(|name| name.contains(PROGRAM)) {
+            return fault("programs", format!("no name of a program has {PROGRAM}"));
+        }
         let repeats = self.repeats.map_or(1, |repeats| repeats.get() as usize);
         let apart = if self.apart { scenario.operations.len() } else { 1 };
-        let varied =
-            [repeats, apart, self.mixes.len(), self.connections.len(), self.rates.len(), self.server_cpus.len()];
+        let (mixes, connections, programs) = (self.mixes.len(), self.connections.len(), self.programs.len());
+        let varied = [repeats, apart, mixes, connections, self.rates.len(), self.server_cpus.len(), programs];
         if varied.into_iter().fold(1, |runs: usize, values| runs.saturating_mul(values.max(1))) > 10_000 {
             return fault("repeats", "at most ten thousand runs in all".to_owned());
         }
@@ -146,6 +156,12 @@ impl Scenario {
         vary(&mut variants, &sweep.server_cpus, |scenario, cpus| {
             scenario.load.server_cpus = Some(*cpus);
             scenario.name += &format!("-{cpus}-cpu").replace('.', "-");
+        });
+        vary(&mut variants, &sweep.programs, |scenario, program| {
+            let names = scenario.beside.iter_mut().map(|beside| &mut beside.program);
+            let names = names.chain(scenario.checks.iter_mut().map(|check| &mut check.program));
+            names.for_each(|name| *name = name.replace(PROGRAM, program));
+            scenario.name += &format!("-{program}");
         });
         for scenario in &mut variants {
             scenario.name += &scenario.repeat.map_or(String::new(), |repeat| format!("-repeat-{repeat}"));

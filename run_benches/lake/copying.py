@@ -1,0 +1,174 @@
+"""`strata-lake` and the server that it copies from, as processes that a test kills and starts again.
+
+Why not in the workspace's build: `lake/` has a lock file of its own, and nobody else waits for its 330 crates.
+"""
+
+import http.client
+import json
+import os
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from run_benches import processes
+from run_benches.errors import Complaint
+from run_benches.lake.readers import Lakehouse
+from run_benches.places import ROOT
+from run_benches.setup import toolchain
+
+MANIFEST = ROOT / "lake" / "Cargo.toml"
+
+SIGNAL_AT = "STRATA_LAKE_SIGNAL_AT"
+
+START_S = 60
+"""Longer than a server takes to start."""
+
+PAGE = 10_000
+"""Events of a read at most."""
+
+
+def target() -> Path:
+    """Where it is built: beside what the workspace compiles, since features of libraries differ."""
+    return toolchain.target_folder() / "lake"
+
+
+def program() -> Path:
+    """Where the build leaves it."""
+    return target() / "release" / "strata-lake"
+
+
+def build() -> None:
+    """Builds it; takes minutes the first time."""
+    command = ["cargo", "build", "--release", "--locked", "--manifest-path", str(MANIFEST), "--target-dir", str(target())]
+    if processes.call(command, cwd=ROOT, stdout=sys.stderr) != 0:
+        raise Complaint("strata-lake does not build")
+
+
+@dataclass
+class Server:
+    """The server, with one folder and one port over all its starts; or one that is there."""
+
+    folder: Path
+    schema: str
+    port: int = 0
+    process: processes.Process | None = None
+
+    @staticmethod
+    def at(url: str) -> "Server":
+        """One that is there, on this machine."""
+        port = urlsplit(url).port
+        assert port, url
+        return Server(Path(), "", port)
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Starts it, and waits until it is ready."""
+        if not self.port:
+            with socket.socket() as one:
+                one.bind(("127.0.0.1", 0))
+                self.port = one.getsockname()[1]
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / "schema.graphql").write_text(self.schema, encoding="utf-8")
+        ready = self.folder / "ready"
+        ready.unlink(missing_ok=True)
+        options = ["--schema", f"{self.folder}/schema.graphql", "--data-dir", f"{self.folder}/data", "--ready-file", str(ready)]
+        command = [str(toolchain.target_folder() / "release" / "strata"), "serve", "--listen", f"127.0.0.1:{self.port}", *options]
+        with (self.folder / "log").open("ab") as log:
+            self.process = processes.start(command, stdout=log, stderr=log)
+        deadline = time.monotonic() + START_S
+        while not ready.exists():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise Complaint(f"the server does not start: {processes.last_words(self.folder / 'log')}")
+            time.sleep(0.02)
+
+    def kill(self) -> None:
+        """Ends it as `kill -9` does."""
+        if self.process:
+            processes.end(self.process, processes.AT_ONCE)
+            self.process = None
+
+    def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        """Sends a request; returns the status and the body."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=START_S)
+        try:
+            connection.request(method, path, json.dumps(body) if body is not None else None, {"content-type": "application/json"})
+            answer = connection.getresponse()
+            return answer.status, json.loads(answer.read() or b"null")
+        finally:
+            connection.close()
+
+    def append(self, stream: str, events: list[dict[str, Any]]) -> None:
+        """Appends events in one request."""
+        status, body = self.ask("POST", f"/{stream}/bulk", {"records": events})
+        if status != 202:
+            raise Complaint(f"appending to {stream} is {status}: {body}")
+
+    def watermarks(self, stream: str, partition: int) -> tuple[int, int]:
+        """The first offset that is kept, and the next one."""
+        status, page = self.ask("GET", f"/{stream}?partition={partition}&limit=0")
+        if status != 200:
+            raise Complaint(f"partition {partition} of {stream} is {status}: {page}")
+        return page["lowWatermark"], page["highWatermark"]
+
+    def partitions(self, stream: str) -> int:
+        """The number of partitions."""
+        return next(number for number in range(1, 1_000_000) if self.ask("GET", f"/{stream}?partition={number}&limit=0")[0] != 200)
+
+    def events(self, stream: str) -> Iterator[tuple[int, int, str]]:
+        """All events that are kept: partition, offset and payload, as the server sends it."""
+        for partition in range(self.partitions(stream)):
+            after = None
+            while True:
+                begin = "" if after is None else f"&from={after}"
+                connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=START_S)
+                connection.request("GET", f"/{stream}?partition={partition}&limit={PAGE}{begin}")
+                body = connection.getresponse().read().decode()
+                connection.close()
+                page = json.loads(body)
+                yield from ((partition, record["offset"], payload) for record, payload in zip(page["records"], payloads(body), strict=True))
+                after = page["next"]
+                if after >= page["highWatermark"]:
+                    break
+
+
+def payloads(page: str) -> list[str]:
+    """The payloads of a page, byte for byte: each is the last member of its record."""
+    decoder, found, marker = json.JSONDecoder(), [], ',"payload":'
+    at = page.index('"records":[') + len('"records":[')
+    while page[at] == "{":
+        _, end = decoder.raw_decode(page, at)
+        # In the texts before it, a quote is escaped.
+        found.append(page[page.index(marker, at) + len(marker) : end - 1])
+        at = end + 1 if page[end] == "," else end
+    return found
+
+
+@dataclass
+class Copier:
+    """`strata-lake` for one stream of one server into one lakehouse."""
+
+    server: Server
+    lakehouse: Lakehouse
+    stream: str
+    options: list[str] = field(default_factory=list)
+
+    def command(self) -> list[str]:
+        """What is typed."""
+        return [str(program()), "--url", self.server.url, "--stream", self.stream, *self.lakehouse.options(), *self.options]
+
+    def environment(self, signal_at: str | None = None) -> dict[str, str]:
+        """Its variables: the credential, and at which step it gets which signal."""
+        return os.environ | self.lakehouse.variables() | ({SIGNAL_AT: signal_at} if signal_at else {})
+
+    def once(self, signal_at: str | None = None) -> processes.Told:
+        """Copies what there is."""
+        return processes.told([*self.command(), "--once"], env=self.environment(signal_at), limit_s=600)

@@ -1,0 +1,122 @@
+"""SeaweedFS: an object store and a REST catalogue of Iceberg in one process, for what is tried with `strata-lake`.
+
+Why this one: it is one file in a wheel, needs no other process, and its catalogue takes a commit of files and properties whole or not at all.
+"""
+
+import json
+import os
+import secrets
+import socket
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from run_benches import processes
+from run_benches.errors import Complaint
+from run_benches.places import VENV
+
+PROGRAM = VENV / "bin" / "weed"
+
+BUCKET = "lake"
+WAREHOUSE = f"s3://{BUCKET}"
+
+START_S = 60
+"""Longer than it takes to be ready."""
+
+PORTS = ("master", "filer", "volume", "s3", "admin", "webdav")
+"""Its parts, of which each has a port, and another for gRPC that would be so far above it that it may be taken."""
+
+
+@dataclass
+class SeaweedFs:
+    """A SeaweedFS over a folder; it may be killed and started again, with its ports and its data."""
+
+    folder: Path
+    ports: dict[str, int] = field(default_factory=dict)
+    credential: tuple[str, str] = field(default_factory=lambda: ("lake", secrets.token_hex(16)))
+    process: processes.Process | None = None
+
+    @property
+    def catalog_uri(self) -> str:
+        """The REST catalogue."""
+        return f"http://127.0.0.1:{self.ports['s3.port.iceberg']}"
+
+    @property
+    def s3_endpoint(self) -> str:
+        """The object store."""
+        return f"http://127.0.0.1:{self.ports['s3.port']}"
+
+    def start(self) -> None:
+        """Starts it, and waits until the catalogue answers."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for name in ("data", "tmp"):
+            (self.folder / name).mkdir(exist_ok=True)
+        if not self.ports:
+            names = [f"{part}.port" for part in PORTS] + [f"{part}.port.grpc" for part in PORTS if part != "webdav"]
+            self.ports = dict(zip([*names, "s3.port.iceberg"], _free(len(names) + 1), strict=True))
+            key, secret = self.credential
+            actions = ["Admin", "Read", "Write", "List", "Tagging"]
+            identities = {"identities": [{"name": "lake", "credentials": [{"accessKey": key, "secretKey": secret}], "actions": actions}]}
+            (self.folder / "s3.json").write_text(json.dumps(identities), encoding="utf-8")
+        options = [f"-{name}={port}" for name, port in self.ports.items()]
+        command = [
+            str(PROGRAM), "mini", f"-dir={self.folder}/data", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-master.telemetry=false",
+            f"-tableBucket={BUCKET}", f"-s3.config={self.folder}/s3.json", "-s3.port.lance=0", *options,
+        ]  # fmt: skip
+        environment = os.environ | {"TMPDIR": f"{self.folder}/tmp"}
+        with (self.folder / "log").open("ab") as log:
+            self.process = processes.start(command, stdout=log, stderr=log, env=environment)
+        self._wait()
+
+    def kill(self) -> None:
+        """Ends it as a power switch would."""
+        if self.process:
+            processes.end(self.process, processes.AT_ONCE)
+            self.process = None
+
+    def _wait(self) -> None:
+        deadline = time.monotonic() + START_S
+        while not self._answers():
+            if self.process is None or self.process.poll() is not None or time.monotonic() > deadline:
+                raise Complaint(f"SeaweedFS does not start: {processes.last_words(self.folder / 'log')}")
+            time.sleep(0.1)
+
+    def _answers(self) -> bool:
+        """Whether the catalogue lists the namespaces of the bucket, which is made last."""
+        key, secret = self.credential
+        asked = urllib.parse.urlencode({"grant_type": "client_credentials", "client_id": key, "client_secret": secret, "scope": "catalog"})
+        try:
+            with urllib.request.urlopen(f"{self.catalog_uri}/v1/oauth/tokens", asked.encode(), timeout=5) as answer:
+                token = json.load(answer)["access_token"]
+            listed = urllib.request.Request(f"{self.catalog_uri}/v1/{BUCKET}/namespaces", headers={"Authorization": f"Bearer {token}"})
+            with urllib.request.urlopen(listed, timeout=5):
+                return True
+        except (OSError, ValueError, KeyError):
+            return False
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[SeaweedFs]:
+    """Runs one over a folder until the block ends, however it ends."""
+    store = SeaweedFs(folder)
+    try:
+        store.start()
+        yield store
+    finally:
+        store.kill()
+
+
+def _free(number: int) -> list[int]:
+    """Ports that nobody has; held all at once, so that they differ."""
+    sockets = [socket.socket() for _ in range(number)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
