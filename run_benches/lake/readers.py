@@ -56,7 +56,8 @@ class Rest:
         """As PyIceberg takes it."""
         key, secret = self.credential
         s3 = {"s3.endpoint": self.s3_endpoint, "s3.access-key-id": key, "s3.secret-access-key": secret, "s3.region": "us-east-1"}
-        return {"type": "rest", "uri": self.uri, "warehouse": self.warehouse, "credential": f"{key}:{secret}"} | s3
+        token = {"credential": f"{key}:{secret}", "oauth2-server-uri": f"{self.uri}/v1/oauth/tokens"}
+        return {"type": "rest", "uri": self.uri, "warehouse": self.warehouse} | token | s3
 
 
 Lakehouse = Sql | Rest
