@@ -17,7 +17,8 @@ use crate::output::remark;
 use crate::programs::{Companions, Place, Programs};
 use crate::quota::Quota;
 use crate::result::{
-    Cell, Counters, Counts, FORMAT, Limited, Loop, Processes, Run, Setup, StageRun, Subscribed, Validity, Window,
+    Cell, CheckRun, Counters, Counts, FORMAT, Limited, Loop, Processes, Run, Setup, StageRun, Subscribed, Validity,
+    Window,
 };
 use crate::rules;
 use crate::scenario::{Effect, Http, Restarts, Scenario, Stage};
@@ -167,6 +168,11 @@ impl Filled<'_> {
         Some(Place { url: &self.server.url, folder: self.server.folder()? })
     }
 
+    /// Runs the checks of what came of it.
+    fn checks(&self, scenario: &Scenario) -> Vec<CheckRun> {
+        self.place().map_or_else(Vec::new, |place| self.programs.check(scenario, &place))
+    }
+
     /// Opens the subscribers of the stream, where it ends now; none where the scenario has none.
     fn subscribe(&self, scenario: &Scenario, target: &Target) -> Result<Option<Running>, String> {
         match scenario.acknowledged_stream().filter(|_| !scenario.subscribers.is_empty()) {
@@ -276,7 +282,7 @@ impl Session<'_> {
 
     /// What all windows have measured, as a run of a scenario that is as long as all of them. At least one was measured.
     pub fn end(self, scenario: &Scenario) -> Result<(Run, Vec<Account>), String> {
-        let Filled { server, client, began, programs, .. } = self.filled;
+        let Filled { server, client, began, .. } = self.filled;
         let aborted = interrupt::is_asked();
         let kills = self.restarts.map(|_| self.target.reach.outages().met);
         let server_now = self.server().and_then(Cpu::of).filter(|_| self.windows > 1);
@@ -292,8 +298,6 @@ impl Session<'_> {
             return Err(server.explain(format!("{} responds no more: {reason}", server.url)));
         }
         let promises = self.filled.promises(scenario, &appends).map_err(|reason| server.explain(reason))?;
-        let check = |place: Place<'_>| programs.check(scenario, &place);
-        let checks = self.filled.place().filter(|_| !aborted).map_or_else(Vec::new, check);
         let feeds = self.followers.map_or_else(Vec::new, Followers::stop);
         let throttled_periods = self.throttled_periods.zip(server.throttled_periods());
         let load = &scenario.load;
@@ -337,7 +341,7 @@ impl Session<'_> {
             kills,
             subscribers,
             beside,
-            checks,
+            checks: if aborted { Vec::new() } else { self.filled.checks(scenario) },
             quota: server.quota.as_ref().map(|quota| limited(quota, throttled_periods)),
             counters: Counters { before: self.counters, after: counters },
             objectives: Vec::new(),

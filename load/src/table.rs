@@ -360,14 +360,15 @@ fn write_programs(run: &Run, out: &mut String) -> std::fmt::Result {
         let failed = beside.failure.as_ref().map_or_else(String::new, |why| format!("; {why}"));
         writeln!(out, "{} ran beside the load, killed {} times{failed}\n", beside.program, beside.kills)?;
     }
-    let mut rows = vec![["check", "", "took", "what it says"].map(str::to_owned).to_vec()];
-    rows.extend(run.checks.iter().map(|check| {
-        let told = check.told.as_object().into_iter().flatten().map(|(name, value)| format!("{name} {value}"));
+    let mut rows = Vec::new();
+    for check in &run.checks {
         let outcome = check.failure.as_ref().map_or_else(|| "right".to_owned(), |why| format!("wrong: {why}"));
-        let (told, took) = (told.collect::<Vec<_>>().join(", "), format!("{:.1} s", check.seconds));
-        vec![check.name.clone(), outcome, took, told]
-    }));
-    if run.checks.is_empty() { Ok(()) } else { write_rows(out, &rows) }
+        rows.push(vec![check.name.clone(), format!("{outcome}, after {:.1} s", check.seconds)]);
+        rows.extend(
+            check.told.as_object().into_iter().flatten().map(|(name, value)| vec![name.clone(), value.to_string()]),
+        );
+    }
+    if rows.is_empty() { Ok(()) } else { write_rows(out, &rows) }
 }
 
 fn objective(judged: &Judged) -> String {

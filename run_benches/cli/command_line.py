@@ -23,7 +23,7 @@ from run_benches.measure.layers import layer_names
 from run_benches.setup import packages
 from run_benches.stats.judge import MOST_PAIRS
 
-COMMANDS = ("run", "list", "save", "baselines", "runs", "compare", "explain", "more", "profile", "calibrate", "document", "renew", "report", "load", "doctor", "test")
+COMMANDS = ("run", "list", "save", "baselines", "runs", "compare", "explain", "more", "profile", "calibrate", "document", "renew", "report", "load", "lake", "doctor", "test")
 
 LOAD_TOOL = {
     "calibrate": "measure what the client itself can do; later load tests are judged by it",
