@@ -57,7 +57,7 @@ def test_a_server_that_needs_less_is_faster_and_what_is_equal_is_the_same(checko
     assert compared.pairs and compared.pairs > 13 and f"{len(compared.rows) - len(unjudged)} rows, {compared.pairs} pairs of servers" in errors
     assert (compared.a.flags, compared.b.flags) == (["--concurrent-tasks", "8"], ["--concurrent-tasks", "8", "--no-tls"])
     assert compared.rows[CPU].times is None and compared.rows["rest-crud/get one/p50"].times == "response"
-    assert "faster" in output and "13 pairs of servers, 8 windows each" not in output and "13 pairs of servers, 16 windows each" in output
+    assert "faster" in output and "13 pairs of servers, 10 windows each" not in output and "13 pairs of servers, 20 windows each" in output
 
 
 def test_a_server_that_needs_more_is_slower_whichever_side_came_first(checkout: Checkout) -> None:
@@ -106,7 +106,7 @@ def test_one_that_is_kept_stands_on_the_page_about_load_tests(checkout: Checkout
     assert re.search(r"### the working tree \(\w{12}\S*\): rest-crud \(A\) and the working tree \(\w{12}\S*\): rest-crud --no-tls \(B\)", text)
     (line,) = (line for line in text.splitlines() if line.startswith(f"| {CPU} "))
     assert "| faster |" in line and "| CPU time |" in line
-    assert "13 pairs of servers, 16 windows each" in text and "@ " in text.partition("BEGIN comparison tls: ")[2].partition("-->")[0]
+    assert "13 pairs of servers, 20 windows each" in text and "@ " in text.partition("BEGIN comparison tls: ")[2].partition("-->")[0]
 
 
 def test_the_comparison_is_printed_as_json(checkout: Checkout) -> None:
