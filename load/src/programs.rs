@@ -102,6 +102,8 @@ impl Programs {
     fn check_one(&self, check: &Check, place: &Place<'_>) -> CheckRun {
         let begun = Instant::now();
         let (said, printed) = (place.folder.join("check.log"), place.folder.join("check.json"));
+        // Last words are those of this check.
+        let _ = std::fs::remove_file(&said);
         let run = || {
             let mut command = self.command(&check.program, &check.arguments, place)?;
             command.stdout(File::create(&printed).map_err(|error| error.to_string())?);

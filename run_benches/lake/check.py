@@ -134,7 +134,7 @@ def rounds(server: Server, lakehouse: Lakehouse, stream: str) -> tuple[dict[str,
         walls.append(EVENTS / wall)
         cpus.append(cpu / EVENTS * 1e6)
     for name, values, digits in (("events a second", walls, 0), ("CPU of an event, us", cpus, 2)):
-        found |= {f"{name}, {which}": round(one, digits) for which, one in zip(("least", "median", "most"), sorted(values), strict=True)}
+        found |= {f"{name}, {which}": round(one, digits or None) for which, one in zip(("least", "median", "most"), sorted(values), strict=True)}
     found["bytes of an event in the table"] = round((_table_bytes(lakehouse, stream) - before) / (TIMES * EVENTS), 1)
     found["bytes of an event in the stream"] = round(_stream_bytes(server, stream) / sent, 1)
     sent += _append(server, stream, max(SNAPSHOTS))
@@ -167,6 +167,7 @@ def _copied(server: Server, lakehouse: Lakehouse, stream: str) -> tuple[float, f
     process = processes.start([*copier.command(), "--once"], env=copier.environment(), stdout=processes.DEVNULL)
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
+    processes.end(process)
     if process.returncode != 0:
         raise Complaint(f"copying ended with {process.returncode}")
     return time.monotonic() - began, used.ru_utime + used.ru_stime

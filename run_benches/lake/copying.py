@@ -1,6 +1,6 @@
 """`strata-lake` and the server that it copies from, as processes that a test kills and starts again.
 
-Why not in the workspace's build: `lake/` has a lock file of its own, and nobody else waits for its 330 crates.
+Why not in the workspace's build: `lake/` has a lock file of its own, and nobody else waits for its many crates.
 """
 
 import http.client
