@@ -100,6 +100,8 @@ fn a_shortage_that_has_passed_leaves_nothing_behind() {
     let folder = tempfile::tempdir().unwrap();
     let mut server = start_with(256, &folder, &["--write-buffer-bytes", "256K"]);
     let mut connection = Connection::open(&server.url);
+    // A connection that is not accepted yet would wait for a descriptor as long as the shortage lasts.
+    assert_eq!(connection.request("GET", "/_health", "").status, 200);
     let (mut written, mut short) = (Vec::new(), 0);
     for left in 0..8 {
         let highest = open_files(&server) + left;
