@@ -587,7 +587,7 @@ impl Store {
             (1, active_bytes) => active_bytes < engine::active_bytes(space, &self.options),
             _ => false,
         };
-        Ok(has_memtable && gauges::level_0_files(self, space)? < engine::FULL_LEVEL_0)
+        Ok(has_memtable && gauges::level_0_files(self, space)? < engine::full_level_0(&self.options))
     }
 
     /// Returns the engine's gauges.

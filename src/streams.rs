@@ -6,8 +6,9 @@
 //! bisection.
 //!
 //! **Offsets have no gap** because the lock of a partition is held from the choice of an offset to the end of its write, and no longer: never
-//! during a sync. An offset is used up only if its batch was written; where it is not known whether a write that failed will be there after
-//! a restart, the next batch of the partition deletes what stands behind its end.
+//! during a sync. An offset is used up only if its batch was written. Behind a batch whose write failed stands no other in that log: the engine
+//! takes no write until the store is opened again, which may find that batch, whole and last; or, after a full disk, it recovers by flushing
+//! all memtables and beginning a new log.
 //!
 //! **Readers take no lock.** They see the events below the *visible* offset: in a soft stream that follows the write, in a strong one the
 //! sync that the append waits for, so that nobody reads what a power cut can take.

@@ -47,7 +47,7 @@ pub async fn open(options: &Options) -> Result<Arc<dyn Catalog>> {
         Kind::Sql => {
             let file = options.uri.strip_prefix("sqlite:").filter(|file| !file.is_empty());
             let file = file.ok_or_else(|| Failure::Refused("--uri of a SQL catalogue is sqlite:FILE".to_owned()))?;
-            let file = file.trim_start_matches("//").split('?').next().unwrap_or_default();
+            let file = file.strip_prefix("//").unwrap_or(file).split('?').next().unwrap_or_default();
             let folder = Path::new(file).parent().filter(|folder| !folder.as_os_str().is_empty());
             if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
                 return Err(Failure::Refused(format!("--uri: there is no folder {}: make it", folder.display())));

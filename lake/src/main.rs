@@ -9,6 +9,7 @@ mod files;
 mod options;
 mod orphans;
 mod round;
+mod say;
 mod steps;
 mod stream;
 mod table;
@@ -34,7 +35,7 @@ async fn main() -> ExitCode {
     match run(&Options::parse()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("strata-lake: {failure}");
+            say::complain(&failure);
             ExitCode::from(2)
         }
     }
@@ -59,10 +60,19 @@ async fn run(options: &Options) -> Result<()> {
         commit_bytes: options.commit_bytes,
         keep_snapshots: options.keep_snapshots,
         accept_gap: options.accept_gap,
+        once: options.once,
+    };
+    let ended = || match options.once {
+        true => Err(Failure::Refused("a signal has ended it before all was copied; start it again".to_owned())),
+        false => Ok(()),
     };
     if options.drop_orphans {
         for name in &options.streams {
-            println!("{name}: {} files removed", lake.drop_orphans(name).await?);
+            tokio::select! {
+                biased;
+                () = ends.come() => return ended(),
+                removed = lake.drop_orphans(name) => say::tell(&format!("{name}: {} files removed", removed?)),
+            }
         }
     }
     let every = Duration::from_secs(options.commit_seconds);
@@ -70,7 +80,7 @@ async fn run(options: &Options) -> Result<()> {
     while let Some(next) = (0..waiting.len()).min_by_key(|number| waiting[*number].due) {
         let Waiting { copied, due, pause } = &mut waiting[next];
         if ends.within(due.saturating_duration_since(Instant::now())).await {
-            return Ok(());
+            return ended();
         }
         let begun = Instant::now();
         match lake.round(copied).await {
@@ -78,7 +88,7 @@ async fn run(options: &Options) -> Result<()> {
             Ok(Done::All) => (*due, *pause) = (begun + every, PAUSE),
             Ok(Done::More) => (*due, *pause) = (begun, PAUSE),
             Err(Failure::Away(detail)) if copied.is_running() => {
-                eprintln!("strata-lake: {detail}; trying again in {} s", pause.as_secs());
+                say::complain(&format_args!("{detail}; trying again in {} s", pause.as_secs()));
                 (*due, *pause) = (Instant::now() + *pause, (*pause * 2).min(LONGEST_PAUSE));
                 // A token may have expired, which a catalogue that is opened gets anew.
                 if let Ok(catalog) = catalog::open(options).await {
@@ -113,12 +123,19 @@ fn signals() -> std::io::Result<Ends> {
 }
 
 impl Ends {
+    /// Waits for a signal.
+    async fn come(&mut self) {
+        tokio::select! {
+            _ = self.0.recv() => {}
+            _ = self.1.recv() => {}
+        }
+    }
+
     /// Waits so long; returns whether a signal came, or had come.
     async fn within(&mut self, time: Duration) -> bool {
         tokio::select! {
             biased;
-            _ = self.0.recv() => true,
-            _ = self.1.recv() => true,
+            () = self.come() => true,
             () = tokio::time::sleep(time) => false,
         }
     }

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 #[derive(Debug, Parser)]
 #[command(name = "strata-lake", version)]
 pub struct Options {
-    /// The server: http://127.0.0.1:7070
+    /// The server: http://localhost:9996
     #[arg(long, value_name = "URL")]
     pub url: reqwest::Url,
     /// A stream; may be repeated
@@ -28,7 +28,7 @@ pub struct Options {
     /// What the REST catalogue and the object store know the client by
     #[arg(long, value_name = "ID:SECRET", env = "STRATA_LAKE_CREDENTIAL", hide_env_values = true)]
     pub credential: Option<Secret>,
-    /// The object store, where the catalogue does not say it
+    /// The object store of a catalogue that hands out neither its address nor credentials for it
     #[arg(long, value_name = "URL")]
     pub s3_endpoint: Option<String>,
     /// The region of the object store, where the catalogue does not say it (us-east-1 with --s3-endpoint)
@@ -40,7 +40,7 @@ pub struct Options {
     /// The consumer group whose offsets are those of the table
     #[arg(long, default_value = "lake")]
     pub group: String,
-    /// The time from the beginning of one commit to that of the next
+    /// The time from the beginning of one commit to that of the next, unless that is full
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub commit_seconds: u64,
     /// The bytes of payloads in a commit at most (a partition's last page may pass it): 128M

@@ -6,8 +6,9 @@ use std::time::{Duration, SystemTime};
 use futures::TryStreamExt;
 use iceberg::spec::TableMetadata;
 use iceberg::table::Table;
+use opendal::layers::{RetryLayer, TimeoutLayer};
 use opendal::services::{Fs, S3};
-use opendal::{EntryMode, Operator};
+use opendal::{Entry, EntryMode, Operator};
 
 use crate::failure::{Failure, Result, causes};
 
@@ -16,6 +17,9 @@ const AGE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The end of the name of a file with a table's metadata.
 const METADATA: &str = ".metadata.json";
+
+/// How many files are looked at at a time: an object store takes a request for each.
+const AT_A_TIME: usize = 16;
 
 /// Removes the files under the location of a table that neither a snapshot nor the metadata log names; returns their number.
 ///
@@ -26,31 +30,41 @@ pub async fn remove(table: &Table) -> Result<usize> {
     let named = named(table).await?;
     let (operator, prefix) = operator(table, location)?;
     let away = |error: opendal::Error| Failure::Away(format!("{location}: {}", causes(&error)));
-    let mut files = operator.lister_with(&prefix).recursive(true).await.map_err(away)?;
-    let mut orphans = Vec::new();
-    while let Some(file) = files.try_next().await.map_err(away)? {
+    let files = operator.lister_with(&prefix).recursive(true).await.map_err(away)?;
+    let unnamed = files.map_err(away).try_filter(|file| {
         let inside = file.path().strip_prefix(&prefix).unwrap_or_default();
-        if file.metadata().mode() != EntryMode::FILE || inside.is_empty() || named.contains(inside) {
-            continue;
-        }
-        if inside.ends_with(METADATA) {
-            let bytes = operator.read(file.path()).await.map_err(away)?.to_vec();
-            let of_another =
-                serde_json::from_slice::<TableMetadata>(&bytes).is_ok_and(|one| one.uuid() != table.metadata().uuid());
-            if of_another {
-                let detail = format!("{location}: {inside} is of another table, so nothing is removed there");
-                return Err(Failure::Refused(detail));
-            }
-        }
-        let modified = operator.stat(file.path()).await.map_err(away)?.last_modified().map(SystemTime::from);
-        if modified.is_some_and(|modified| modified.elapsed().is_ok_and(|age| age > AGE)) {
-            orphans.push(file.path().to_owned());
-        }
-    }
+        let is_unnamed = !inside.is_empty() && !named.contains(inside);
+        std::future::ready(file.metadata().mode() == EntryMode::FILE && is_unnamed)
+    });
+    let looks = unnamed.map_ok(|file| look(table, &operator, location, file));
+    let orphans: Vec<Option<String>> = looks.try_buffer_unordered(AT_A_TIME).try_collect().await?;
+    let orphans: Vec<String> = orphans.into_iter().flatten().collect();
     for file in &orphans {
         operator.delete(file).await.map_err(away)?;
     }
     Ok(orphans.len())
+}
+
+/// Returns the path of a file that nothing names, if it is old enough to be removed.
+async fn look(table: &Table, operator: &Operator, location: &str, file: Entry) -> Result<Option<String>> {
+    let (path, metadata) = file.into_parts();
+    let away = |error: opendal::Error| Failure::Away(format!("{location}: {}", causes(&error)));
+    if path.ends_with(METADATA) {
+        let bytes = operator.read(&path).await.map_err(away)?.to_vec();
+        let of_another =
+            serde_json::from_slice::<TableMetadata>(&bytes).is_ok_and(|one| one.uuid() != table.metadata().uuid());
+        if of_another {
+            return Err(Failure::Refused(format!(
+                "{location}: {path} is of another table, so nothing is removed there; start without --drop-orphans, or move one of them"
+            )));
+        }
+    }
+    let modified = match metadata.last_modified() {
+        Some(modified) => Some(modified),
+        None => operator.stat(&path).await.map_err(away)?.last_modified(),
+    };
+    let age = modified.map(SystemTime::from).and_then(|modified| modified.elapsed().ok());
+    Ok(age.is_some_and(|age| age > AGE).then_some(path))
 }
 
 /// Returns the paths below the table's location of all files that its metadata names.
@@ -91,22 +105,30 @@ fn operator(table: &Table, location: &str) -> Result<(Operator, String)> {
     let path = plain(location);
     if !location.starts_with("s3") {
         let built = Operator::new(Fs::default().root("/")).map_err(refused)?;
-        return Ok((built.finish(), format!("{path}/")));
+        return Ok((patient(built.finish()), format!("{path}/")));
     }
     let (bucket, prefix) = path.split_once('/').unwrap_or((path, ""));
-    let mut s3 = S3::default().bucket(bucket).disable_config_load().disable_ec2_metadata();
-    for (name, value) in table.file_io().config().props() {
+    let properties = table.file_io().config().props();
+    let mut s3 = S3::default().bucket(bucket).disable_ec2_metadata();
+    if properties.get("s3.path-style-access").is_none_or(|value| value != "true") {
+        s3 = s3.enable_virtual_host_style();
+    }
+    for (name, value) in properties {
         s3 = match name.as_str() {
             "s3.endpoint" => s3.endpoint(value),
             "s3.region" | "client.region" => s3.region(value),
             "s3.access-key-id" => s3.access_key_id(value),
             "s3.secret-access-key" => s3.secret_access_key(value),
             "s3.session-token" => s3.session_token(value),
-            "s3.path-style-access" if value != "true" => s3.enable_virtual_host_style(),
             _ => s3,
         };
     }
-    Ok((Operator::new(s3).map_err(refused)?.finish(), format!("{prefix}/")))
+    Ok((patient(Operator::new(s3).map_err(refused)?.finish()), format!("{prefix}/")))
+}
+
+/// Bounds and repeats what an object store does not answer, as iceberg does.
+fn patient(operator: Operator) -> Operator {
+    operator.layer(TimeoutLayer::new()).layer(RetryLayer::new())
 }
 
 #[cfg(test)]

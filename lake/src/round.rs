@@ -1,6 +1,6 @@
 //! A round: where the table goes on, what the stream has behind that, its files, one commit, and only then the consumer group.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::path::PathBuf;
@@ -16,6 +16,7 @@ use crate::catalog::Guarded;
 use crate::failure::{Failure, Result};
 use crate::files::Files;
 use crate::orphans;
+use crate::say;
 use crate::steps::Step;
 use crate::stream::{Page, Read, Server};
 use crate::table::{self, Next};
@@ -36,6 +37,8 @@ pub struct Lake {
     pub keep_snapshots: u64,
     /// Whether events that were trimmed before they were copied are passed over.
     pub accept_gap: bool,
+    /// Whether copying ends where the partitions ended at the start.
+    pub once: bool,
 }
 
 /// A stream that is copied.
@@ -44,7 +47,7 @@ pub struct Copied {
     pub name: String,
     /// The number of rounds so far.
     rounds: u64,
-    /// With `--once`: where its partitions ended at the start.
+    /// Where its partitions ended at the start.
     target: Option<Next>,
     /// Partitions of which it was said where they begin.
     said: Next,
@@ -53,7 +56,7 @@ pub struct Copied {
 /// What a round did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Done {
-    /// The table has what the stream had when the round began.
+    /// The table has what the stream had when the round began; with `--once`, when the process did.
     All,
     /// There is more: the commit was full, or another process was faster.
     More,
@@ -112,18 +115,22 @@ impl Lake {
         let target = copied.target.get_or_insert_with(|| ends.iter().map(|(of, (_, high))| (*of, *high)).collect());
         let is_there = target.iter().all(|(partition, high)| after.get(partition).is_some_and(|next| next >= high));
         let begun = Instant::now();
-        if events > 0 && !self.commit(&table, &before, read, files, events, round).await? {
-            println!("{}: another process has copied these events; reading where it ended", copied.name);
+        // A gap that was accepted is known to the table, too: the next start does not meet it again.
+        let has_gap = before.iter().any(|(partition, next)| after.get(partition) != Some(next));
+        let changes = events > 0 || has_gap;
+        if changes && !self.commit(&table, &before, read, files, events, round).await? {
+            say::tell(&format!("{}: another process has copied these events; reading where it ended", copied.name));
             copied.rounds = round;
             return Ok(Done::More);
         }
         let committed = begun.elapsed();
-        if let Some(folder) = self.folder.as_ref().filter(|_| events > 0) {
+        let moves = self.server.group(&copied.name, &self.group).await? != after;
+        if let Some(folder) = self.folder.as_ref().filter(|_| moves) {
             let synced = File::open(folder).and_then(|folder| Ok(rustix::fs::syncfs(folder)?));
             synced.map_err(|error| Failure::Refused(format!("--warehouse {}: {error}", folder.display())))?;
         }
         Step::Synced.done(round);
-        if self.server.group(&copied.name, &self.group).await? != after {
+        if moves {
             self.server.commit(&copied.name, &self.group, &after).await?;
         }
         Step::Moved.done(round);
@@ -134,9 +141,10 @@ impl Lake {
             for (partition, next) in &after {
                 write!(line, " {partition}:{next}").expect("memory takes it");
             }
-            println!("{line}");
+            say::tell(&line);
         }
-        Ok(if is_full || !is_there { Done::More } else { Done::All })
+        let is_over = if self.once { is_there } else { !is_full };
+        Ok(if is_over { Done::All } else { Done::More })
     }
 
     /// Removes the files of a stream's table that nothing names any more; returns their number.
@@ -177,7 +185,7 @@ impl Lake {
         let stream = &copied.name;
         let mut say = |detail: &str| {
             if copied.said.insert(partition, low) != Some(low) {
-                println!("{stream}: partition {partition} {detail}");
+                say::tell(&format!("{stream}: partition {partition} {detail}"));
             }
         };
         let Some(&next) = before.get(&partition) else {
@@ -284,7 +292,10 @@ impl Lake {
         }
         let guarded = Guarded::new(self.catalog.as_ref(), before, round);
         let append = Transaction::new(table);
-        let append = append.fast_append().with_check_duplicate(false).add_data_files(files).apply(append)?;
+        // A snapshot even without files, for what it requires: that the branch has not moved since the offsets were compared.
+        let numbers = HashMap::from([("strata.events".to_owned(), events.to_string())]);
+        let files = append.fast_append().with_check_duplicate(false).add_data_files(files);
+        let append = files.set_snapshot_properties(numbers).apply(append)?;
         let mut properties = append.update_table_properties();
         for (partition, progress) in read {
             for (name, value) in table::properties(partition, progress.next, progress.last) {
@@ -324,7 +335,7 @@ impl Lake {
             Err(error) => Err(error),
         };
         if let Err(error) = expired {
-            eprintln!("strata-lake: snapshots were not expired: {}", crate::failure::causes(&error));
+            say::complain(&format_args!("snapshots were not expired: {}", crate::failure::causes(&error)));
         }
     }
 }

@@ -87,12 +87,16 @@ pub struct Creates<'a> {
 
 async fn create(catalog: &dyn Catalog, name: &TableIdent, stream: &str, creates: &Creates<'_>) -> Result<Table> {
     let namespace = NamespaceIdent::new(NAME.to_owned());
-    if !catalog.namespace_exists(&namespace).await.unwrap_or(false)
-        && let Err(error) = catalog.create_namespace(&namespace, HashMap::new()).await
+    if !catalog.namespace_exists(&namespace).await.unwrap_or(false) {
+        let made = catalog.create_namespace(&namespace, HashMap::new()).await;
         // Another process may have been faster; how a catalogue says that differs.
-        && !catalog.namespace_exists(&namespace).await.unwrap_or(false)
-    {
-        return Err(error.into());
+        if !catalog.namespace_exists(&namespace).await.unwrap_or(false) {
+            // A SQL catalogue says yes to what it could not write.
+            return Err(made.map_or_else(Failure::from, |_| {
+                let detail = "which it said it had: its disk may be full; make room, then start again";
+                Failure::Refused(format!("the catalogue has not made the namespace {NAME}, {detail}"))
+            }));
+        }
     }
     let by_day =
         UnboundPartitionSpec::builder().add_partition_field(INGESTED_AT, "ingested_at_day", Transform::Day)?.build();
@@ -128,7 +132,9 @@ fn check(table: &Table, name: &TableIdent, stream: &str) -> Result<()> {
     let partitioned_by = metadata.default_partition_spec().fields();
     let ingested_at = fields[INGESTED_AT as usize - 1].id;
     if !matches!(partitioned_by, [field] if field.source_id == ingested_at && field.transform == Transform::Day) {
-        return refused("it is not partitioned by day(ingested_at)".to_owned());
+        return refused(
+            "new files are not partitioned by day(ingested_at); set that again, or rename the stream".to_owned(),
+        );
     }
     match metadata.properties().get(STREAM) {
         Some(of) if of != stream => {

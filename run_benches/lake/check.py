@@ -50,7 +50,7 @@ def every_event_once(server: Server, lakehouse: Lakehouse, stream: str) -> tuple
     copied = Copier(server, lakehouse, stream).once()
     if copied.returncode != 0:
         return {"copying": copied.stderr.strip()}, False
-    events = {(partition, offset): payload for partition, offset, payload in server.events(stream)}
+    events = dict(server.events(stream))
     held = {name: hold(events, read(lakehouse, stream)) for name, read in readers.READERS.items()}
     found: dict[str, Any] = {"events": len(events)}
     for name, one in held.items():

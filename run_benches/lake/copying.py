@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from run_benches import processes
 from run_benches.errors import Complaint
-from run_benches.lake.readers import Lakehouse
+from run_benches.lake.readers import Content, Lakehouse
 from run_benches.places import ROOT
 from run_benches.setup import toolchain
 
@@ -123,8 +123,8 @@ class Server:
         """The number of partitions."""
         return next(number for number in range(1, 1_000_000) if self.ask("GET", f"/{stream}?partition={number}&limit=0")[0] != 200)
 
-    def events(self, stream: str) -> Iterator[tuple[int, int, str]]:
-        """All events that are kept: partition, offset and payload, as the server sends it."""
+    def events(self, stream: str) -> Iterator[tuple[tuple[int, int], Content]]:
+        """All events that are kept: partition and offset, and the content with the payload as the server sends it."""
         for partition in range(self.partitions(stream)):
             after = None
             while True:
@@ -134,7 +134,9 @@ class Server:
                 body = connection.getresponse().read().decode()
                 connection.close()
                 page = json.loads(body)
-                yield from ((partition, record["offset"], payload) for record, payload in zip(page["records"], payloads(body), strict=True))
+                for record, payload in zip(page["records"], payloads(body), strict=True):
+                    times = record["ingestedMs"] * 1000, record["timestampMs"]
+                    yield (partition, record["offset"]), (*times, record.get("key"), record.get("idempotencyKey"), payload)
                 after = page["next"]
                 if after >= page["highWatermark"]:
                     break

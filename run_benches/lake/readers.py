@@ -121,20 +121,26 @@ class DuckDb:
         return found
 
 
-Row = tuple[int, int, str]
-"""Partition, offset, payload."""
+Content = tuple[int, int, str | None, str | None, str]
+"""Of an event: when the server took it, in microseconds since 1970; the client's time, in milliseconds; key, idempotency key, payload."""
+
+Row = tuple[int, int, *Content]
+"""Partition, offset, and the content."""
+
+COLUMNS = ("partition", "offset", "ingested_at", "timestamp_ms", "key", "idempotency_key", "payload")
 
 
 def with_pyiceberg(lakehouse: Lakehouse, stream: str) -> list[Row]:
     """All rows, read by PyIceberg."""
-    columns = ("partition", "offset", "payload")
-    found = pyiceberg_table(lakehouse, stream).scan(selected_fields=columns).to_arrow()
-    return list(zip(*(found.column(name).to_pylist() for name in columns), strict=True))
+    found = pyiceberg_table(lakehouse, stream).scan().to_arrow()
+    columns = [found.column(name).cast("int64") if name == "ingested_at" else found.column(name) for name in COLUMNS]
+    return list(zip(*(column.to_pylist() for column in columns), strict=True))
 
 
 def with_duckdb(lakehouse: Lakehouse, stream: str) -> list[Row]:
     """All rows, read by DuckDB."""
-    return DuckDb(lakehouse, stream).rows('"partition", "offset", payload')
+    # As a number: for times with zones, DuckDB's Python wants another package.
+    return DuckDb(lakehouse, stream).rows(", ".join(f'epoch_us("{name}")' if name == "ingested_at" else f'"{name}"' for name in COLUMNS))
 
 
 READERS: dict[str, Callable[[Lakehouse, str], list[Row]]] = {"pyiceberg": with_pyiceberg, "duckdb": with_duckdb}
@@ -157,16 +163,16 @@ class Held:
         return (self.missing, self.twice, self.changed, self.foreign) == (0, 0, 0, 0) and self.rows == self.events
 
 
-def hold(events: dict[tuple[int, int], str], rows: list[Row]) -> Held:
+def hold(events: dict[tuple[int, int], Content], rows: list[Row]) -> Held:
     """Holds rows against the events by partition and offset."""
     seen: set[tuple[int, int]] = set()
     twice = changed = foreign = 0
-    for partition, offset, payload in rows:
+    for partition, offset, *content in rows:
         place = (partition, offset)
         twice += place in seen
         seen.add(place)
         if place not in events:
             foreign += 1
-        elif events[place] != payload:
+        elif events[place] != tuple(content):
             changed += 1
     return Held(len(events), len(rows), len(events.keys() - seen), twice, changed, foreign)

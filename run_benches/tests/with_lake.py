@@ -9,6 +9,7 @@ import importlib
 import os
 import random
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -42,6 +43,9 @@ STEPS = ("loaded", "read", "written", "checked", "committed", "synced", "moved")
 RANDOM_KILLS = 40
 """Of each catalogue; together with those at the steps, more than a hundred."""
 
+SMALL_DISKS = ("16k", "32k", "40k", "48k", "56k", "64m")
+"""Too small for the catalogue, too small for the files, and large enough."""
+
 
 @dataclass
 class World:
@@ -63,13 +67,14 @@ class World:
             event: dict[str, object] = {"payload": {"n": at, "text": 'a "quoted" \\ line\n and ü ' + "x" * (at % 50)}, "partition": at % PARTITIONS}
             event |= {"key": f"key {at % 7}"} if at % 3 == 0 else {}
             event |= {"idempotencyKey": f"once {at}"} if at % 5 == 0 else {}
+            event |= {"timestampMs": at} if at % 2 == 0 else {}
             events.append(event)
         self.server.append(STREAM, events)
         self.sent += number
 
     def holds(self) -> None:
         """The table has each event of the stream once, by both readers, and the consumer group is where it ends."""
-        events = {(partition, offset): payload for partition, offset, payload in self.server.events(STREAM)}
+        events = dict(self.server.events(STREAM))
         assert len(events) == self.sent
         for name, read in readers.READERS.items():
             held = hold(events, read(self.lakehouse, STREAM))
@@ -131,6 +136,25 @@ def running(copier: Copier, signal_at: str | None = None) -> Iterator[processes.
         processes.end(process, processes.AT_ONCE)
 
 
+@contextmanager
+def appending(world: World) -> Iterator[None]:
+    """A load that goes on meanwhile."""
+    over = threading.Event()
+
+    def load() -> None:
+        while not over.is_set():
+            world.append(50)
+            time.sleep(0.02)
+
+    with ThreadPoolExecutor() as pool:
+        loading = pool.submit(load)
+        try:
+            yield
+        finally:
+            over.set()
+        loading.result()
+
+
 def halted(process: processes.Process) -> None:
     """Waits until a process has stopped itself."""
     deadline = time.monotonic() + 60
@@ -151,24 +175,15 @@ def test_a_kill_behind_each_step_doubles_and_loses_nothing(world: World) -> None
 
 
 def test_kills_at_random_double_and_lose_nothing(world: World) -> None:
-    chance, over = random.Random(0x1A4E), threading.Event()
-
-    def load() -> None:
-        while not over.is_set():
-            world.append(50)
-            time.sleep(0.02)
-
-    with ThreadPoolExecutor() as pool:
-        appending = pool.submit(load)
-        try:
-            for _ in range(RANDOM_KILLS):
-                before = world.sent
-                with running(world.copier("--commit-seconds", "1", "--commit-bytes", "8K")):
-                    time.sleep(chance.uniform(0.1, 1.0))
-                assert world.sent > before
-        finally:
-            over.set()
-        appending.result()
+    chance = random.Random(0x1A4E)
+    with appending(world):
+        for _ in range(RANDOM_KILLS):
+            before = world.sent
+            with running(world.copier("--commit-seconds", "1", "--commit-bytes", "8K")) as process:
+                time.sleep(chance.uniform(0.1, 1.0))
+                assert process.poll() is None
+            assert world.sent > before
+    assert len(pyiceberg_table(world.lakehouse, STREAM).metadata.snapshots) > 1, "they came to commits"
     world.copied()
     world.holds()
 
@@ -198,6 +213,26 @@ def test_two_at_once_copy_each_event_once(world: World) -> None:
             time.sleep(0.1)
         world.waits_for_all(one)
         assert other.poll() is None
+    world.holds()
+
+
+def test_once_ends_though_the_stream_grows(world: World) -> None:
+    world.append(200)
+    with appending(world):
+        world.copied("--commit-bytes", "1K")
+    world.copied()
+    world.holds()
+
+
+def test_a_signal_ends_it_after_the_round(world: World) -> None:
+    world.append(1000)
+    with running(world.copier("--once", "--commit-bytes", "1"), "read=STOP") as ended:
+        halted(ended)
+        os.kill(ended.pid, signal.SIGTERM)
+        os.kill(ended.pid, signal.SIGCONT)
+        assert processes.code_within(ended, 60) == 2, "not all was copied"
+    assert len(readers.with_pyiceberg(world.lakehouse, STREAM)) == PARTITIONS
+    world.copied()
     world.holds()
 
 
@@ -279,7 +314,14 @@ def test_events_that_were_trimmed_before_are_no_silent_gap(tmp_path: Path) -> No
         world.copied("--accept-gap")
         rows = readers.with_duckdb(world.lakehouse, STREAM)
         expected = {(partition, offset) for partition in range(PARTITIONS) for offset in (*range(25), *range(50, 75))}
-        assert len(rows) == 200 and {(partition, offset) for partition, offset, _ in rows} == expected
+        assert len(rows) == 200 and {row[:2] for row in rows} == expected
+        world.append(100)
+        assert world.server.ask("DELETE", f"/{STREAM}?truncate=true")[0] == 200
+        assert "from offset 75 to 99" in world.refused()
+        world.copied("--accept-gap")
+        world.append(100)
+        world.copied()  # The gap was accepted, though no event stood behind it.
+        assert len(readers.with_duckdb(world.lakehouse, STREAM)) == 300
 
 
 def test_a_new_partition_begins_where_it_does(tmp_path: Path) -> None:
@@ -292,7 +334,7 @@ def test_a_new_partition_begins_where_it_does(tmp_path: Path) -> None:
         world.server.append(STREAM, [{"payload": 1, "partition": 4}])
         done = world.copier().once()
         assert done.returncode == 0 and "partition 4 is not in strata.click yet" in done.stdout
-        assert (4, 0, "1") in readers.with_duckdb(world.lakehouse, STREAM)
+        assert (4, 0, "1") in [(*row[:2], row[-1]) for row in readers.with_duckdb(world.lakehouse, STREAM)]
 
 
 def test_snapshots_expire_and_orphans_go(world: World) -> None:
@@ -352,19 +394,41 @@ def test_a_catalogue_that_is_not_there_is_refused(tmp_path: Path) -> None:
         world.refused()
 
 
+def test_a_full_disk_is_said_in_a_line_and_loses_nothing(tmp_path: Path) -> None:
+    if processes.told(["unshare", "--map-root-user", "--mount", "true"]).returncode != 0:
+        pytest.skip("a small disk is a mount, which this user may not make")
+    with made(tmp_path, "sql") as world:
+        world.append(1000)
+        disk, kept = tmp_path / "disk", tmp_path / "kept"
+        disk.mkdir()
+        world.lakehouse = Sql(disk / "lake.db", disk / "warehouse")
+        copy = shlex.join([*world.copier().command(), "--once"])
+        grow = "".join(f"mount -o remount,size={size} {disk}; {copy} >&2; echo $?; " for size in SMALL_DISKS)
+        script = f"mount -t tmpfs -o size=4k tmpfs {disk}; {grow} cp -a {disk} {kept}"
+        done = processes.told(["unshare", "--map-root-user", "--mount", "sh", "-c", script])
+        codes, lines = done.stdout.split(), [line for line in done.stderr.splitlines() if line.startswith("strata-lake: ")]
+        assert codes == sorted(codes, reverse=True) and set(codes) == {"0", "2"} and len(lines) == codes.count("2"), done.stderr
+        assert all("make room" in line for line in lines) and any("os error 28" in line for line in lines), "\n".join(lines)
+        disk.rmdir()
+        kept.rename(disk)
+        world.holds()
+
+
 def test_what_the_document_shows(tmp_path: Path) -> None:
     text = (ROOT / "docs" / "lake.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```(sh|python)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
-    assert [kind for kind, _ in blocks] == ["sh", "sh", "sh", "python", "python"]
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    assert [kind for kind, _ in blocks] == ["", "graphql", "", "sh", "", "", "python", "python"]
+    _, schema, start, append, appended, copy, *read = [block for _, block in blocks]
     for name, place in (("strata", toolchain.target_folder() / "release" / "strata"), ("strata-lake", copying.program())):
         (tmp_path / name).symlink_to(place)
+    (tmp_path / "schema.graphql").write_text(schema, encoding="utf-8")
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
-        port = one.getsockname()[1]
+        port = str(one.getsockname()[1])
     environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    start, use = (block.replace("strata serve", f"exec strata serve --listen 127.0.0.1:{port}").replace("7070", str(port)) for _, block in blocks[1:3])
-    with processes.started(["bash", "-c", start.replace(" &\n", "\n")], processes.STORING, cwd=tmp_path, env=environment, stderr=processes.DEVNULL):
-        server = Server(tmp_path, "", port)
+    started = ["sh", "-c", f"exec {start.strip()} --listen 127.0.0.1:{port}"]
+    with processes.started(started, processes.STORING, cwd=tmp_path, env=environment, stderr=processes.DEVNULL):
+        server = Server(tmp_path, "", int(port))
         deadline = time.monotonic() + 60
         while True:
             try:
@@ -373,12 +437,14 @@ def test_what_the_document_shows(tmp_path: Path) -> None:
             except OSError:
                 assert time.monotonic() < deadline
                 time.sleep(0.05)
-        done = processes.told(["bash", "-ec", use], cwd=tmp_path, env=environment)
+        done = processes.told(["sh", "-ec", append.replace("9996", port)], cwd=tmp_path, env=environment)
+        assert (done.returncode, done.stdout) == (0, appended.strip()), done.stderr
+        done = processes.told(["sh", "-ec", copy.replace("9996", port)], cwd=tmp_path, env=environment)
         assert done.returncode == 0, done.stderr
         loaded = "; ".join(f"LOAD '{file}'" for file in readers.extensions())
-        shown = "".join(block for _, block in blocks[3:]).replace("INSTALL iceberg; LOAD iceberg", loaded)
-        read = processes.told([sys.executable, "-c", shown], cwd=tmp_path)
-        assert read.returncode == 0 and read.stdout.count("/buy") == 2, read.stderr
+        shown = "".join(read).replace("INSTALL iceberg; LOAD iceberg", loaded)
+        done = processes.told([sys.executable, "-c", shown], cwd=tmp_path)
+        assert done.returncode == 0 and done.stdout.count("/buy") == 2, done.stderr
 
 
 def pyiceberg_catalog(world: World) -> Any:

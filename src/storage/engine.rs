@@ -357,8 +357,11 @@ pub(super) fn memtables(space: Space) -> i32 {
 /// The number of files in level 0 of a space from which on the engine delays all writes.
 const DELAYING_FILES: i32 = 20;
 
-/// The number of files in level 0 from which on bulk writers wait: those before them, of which the last memtables become files.
-pub(super) const FULL_LEVEL_0: u64 = DELAYING_FILES as u64 - 2;
+/// Returns the number of files in level 0 from which on bulk writers wait: there is room for those that the last memtables become. Where
+/// nothing is compacted the engine delays nobody for their number, and nobody may wait for less of them.
+pub(super) fn full_level_0(options: &Options) -> u64 {
+    if options.automatic_compactions { DELAYING_FILES as u64 - 2 } else { u64::MAX }
+}
 
 /// Returns a cache of this capacity; `None` for 0, which the engine does not accept.
 fn cache(bytes: usize) -> Option<rocksdb::Cache> {

@@ -575,6 +575,26 @@ fn what_was_overwritten_counts_until_it_is_compacted() {
 }
 
 /// Memtables of the minimum size fill faster than a flush ends.
+impl Store {
+    /// Lets files pile up in level 0, as where compactions do not keep up.
+    pub(crate) fn pause_compactions(&self) {
+        for space in Space::ALL {
+            self.db().set_options_cf(&self.family(space), &[("disable_auto_compactions", "true")]).unwrap();
+        }
+    }
+}
+
+#[test]
+fn nobody_waits_for_files_that_are_not_compacted() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::open(directory.path(), &Options { automatic_compactions: false, ..options() }).unwrap();
+    for number in 0..30 {
+        put(&store, Space::Blobs, &number.to_string(), "value");
+        store.flush().unwrap();
+        assert!(store.has_room_for(Space::Blobs).unwrap(), "{number}");
+    }
+}
+
 #[test]
 fn writers_that_outrun_the_flushes_are_stalled_and_it_is_counted() {
     let directory = tempfile::tempdir().unwrap();

@@ -176,7 +176,7 @@ impl<'s> Appends<'s> {
         for pending in self.pending.into_iter().filter(|pending| pending.chunk.has_events()) {
             durability = durability.max(pending.durability);
             let of = &self.streams.0.states[pending.stream].partitions[pending.partition as usize];
-            ends.push(pending.stage(transaction, of));
+            ends.push(pending.stage(transaction, of.end()));
         }
         for ((stream, hash), known) in self.keys {
             let mut value = [0; 20];
@@ -216,15 +216,8 @@ impl Pending {
         self.next += 1;
     }
 
-    /// Stages the chunks; returns the end of the partition behind them.
-    fn stage(self, transaction: &mut Transaction<'_>, of: &Partition) -> WrittenEnd {
-        let end = of.end();
-        if of.is_doubtful() {
-            // Behind what a restart may bring back, so this goes after it in the log.
-            let (lower, upper) =
-                (keys::chunk(self.id, self.partition, end.next), keys::end_of_partition(self.id, self.partition + 1));
-            transaction.delete_range(Space::Streams, &lower, &upper);
-        }
+    /// Stages the chunks behind the end of the partition; returns its end with them.
+    fn stage(self, transaction: &mut Transaction<'_>, end: End) -> WrittenEnd {
         let mut bytes = end.bytes;
         for (last, chunk) in self.full.into_iter().chain([(self.next - 1, self.chunk)]) {
             let key = keys::chunk(self.id, self.partition, last);
@@ -352,9 +345,8 @@ impl Follower for Written {
         }
     }
 
-    fn failed(&self) {
-        self.each(|partition, _| partition.doubt());
-    }
+    /// A restart has all of the batch or nothing of it.
+    fn failed(&self) {}
 
     fn synced(&self) {
         self.each(|partition, written| partition.publish(written.end.next));

@@ -38,8 +38,6 @@ pub(super) struct Partition {
     bytes: AtomicU64,
     /// The time of the last ingestion.
     ingested_ms: AtomicU64,
-    /// Whether a write has failed of which it is not known whether a restart brings it back.
-    doubtful: AtomicBool,
     /// Whether consumer groups hold more bytes than it may have.
     is_held: AtomicBool,
 }
@@ -154,7 +152,6 @@ impl Partition {
     pub(super) fn end_at(&self, end: End) {
         self.bytes.store(end.bytes, Ordering::Relaxed);
         self.ingested_ms.store(end.ingested_ms, Ordering::Relaxed);
-        self.doubtful.store(false, Ordering::Relaxed);
         self.next.store(end.next, Ordering::Release);
     }
 
@@ -178,16 +175,6 @@ impl Partition {
     /// Returns whether it takes no more events until consumer groups have committed more.
     pub(super) fn is_held(&self) -> bool {
         self.is_held.load(Ordering::Relaxed)
-    }
-
-    /// Records that a write of which it is not known what becomes of it has failed.
-    pub(super) fn doubt(&self) {
-        self.doubtful.store(true, Ordering::Relaxed);
-    }
-
-    /// Returns whether there may be chunks behind its end; its lock is held.
-    pub(super) fn is_doubtful(&self) -> bool {
-        self.doubtful.load(Ordering::Relaxed)
     }
 }
 

@@ -46,3 +46,42 @@ impl Room {
         Ok(has_room)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::error::Error;
+    use crate::schema::Schema;
+    use crate::storage::Options;
+    use crate::streams::{Event, Streams};
+    use crate::transaction::Database;
+
+    #[test]
+    fn appends_are_refused_before_the_engine_delays_writes_to_tables() {
+        let directory = tempfile::tempdir().unwrap();
+        let schema = Schema::parse("type Click @stream type User @table { id: ID! @primaryKey }").unwrap();
+        let options = Options { write_buffer_bytes: 256 << 10, refuse_stalls: true, ..Options::default() };
+        let database = Database::open(directory.path(), schema, &options).unwrap();
+        let streams = Streams::open(&database).unwrap();
+        database.store().pause_compactions();
+        // Each is one look at the engine or more.
+        let payload = format!("\"{}\"", "x".repeat(40_000));
+        let stream = database.schema().stream("Click").unwrap();
+        let event = Event { payload: &payload, ..Event::default() };
+        let mut files = 0;
+        let refused = loop {
+            match streams.append(&database, stream, &event) {
+                Ok(_) => database.store().flush().unwrap(),
+                Err(error) => break error,
+            }
+            files += 1;
+            assert!(files < 20, "the engine delays all writes");
+        };
+        assert!(matches!(refused, Error::Busy { .. }), "{refused}");
+        assert!(files > 10, "{files}");
+        database.create(database.table("User").unwrap(), br#"{"id":"1"}"#).unwrap();
+        let end = streams.watermarks(stream, 0).unwrap().high;
+        assert_eq!(end, files, "what was refused is not there");
+        database.store().compact().unwrap();
+        assert_eq!(streams.append(&database, stream, &event).unwrap().offset, end);
+    }
+}

@@ -9,7 +9,8 @@
 //   NUMBER    the bytes of that file
 //   syncs     how many syncs of logs (*.log) have ended, as text
 //
-// While that folder has a file named `full`, a log takes only the first half of what is written to it.
+// While that folder has a file named `full`, a log takes only the first half of what is written to it; while it has one named `lying`, it
+// takes all, and says that the disk is full.
 //
 // With POWER_CUT_SYNCS=ignored a sync of a log does nothing and succeeds: a test that does not notice that, proves nothing. With slow it
 // takes 5 ms, after which the log is kept: what another thread has told of it before, it told too early.
@@ -192,8 +193,8 @@ bool is_log(int descriptor) {
     return found != disk()->opened.end() && found->second.is_log;
 }
 
-bool is_log_of_full_disk(int descriptor) {
-    return is_log(descriptor) && access((disk()->folder + "/full").c_str(), F_OK) == 0;
+bool is_log_while(int descriptor, const char* state) {
+    return is_log(descriptor) && access((disk()->folder + "/" + state).c_str(), F_OK) == 0;
 }
 
 int sync(int descriptor, int (*really)(int)) {
@@ -270,13 +271,14 @@ int close(int descriptor) {
 
 ssize_t write(int descriptor, const void* bytes, size_t count) {
     static thread_local bool was_halved = false;
-    if (is_log_of_full_disk(descriptor)) {
+    if (is_log_while(descriptor, "full")) {
         was_halved = !was_halved && count > 1;
         if (!was_halved) return errno = ENOSPC, -1;
         count /= 2;
     }
     note_appended(descriptor);
-    return REAL(write)(descriptor, bytes, count);
+    const ssize_t written = REAL(write)(descriptor, bytes, count);
+    return is_log_while(descriptor, "lying") ? (errno = ENOSPC, -1) : written;
 }
 
 ssize_t writev(int descriptor, const struct iovec* pieces, int count) {
