@@ -31,7 +31,7 @@ from run_benches.progress import duration
 from run_benches.render import document, summary, tables
 from run_benches.render.source import machine_words
 from run_benches.render.tables import Column
-from run_benches.store import fingerprint, load_comparisons, loads, runs
+from run_benches.store import fingerprint, load_comparisons, loads, reach, runs
 from run_benches.store.fingerprint import Parts
 from run_benches.store.load_comparisons import LoadComparison
 from run_benches.store.loads import LoadRun
@@ -129,19 +129,23 @@ def _renewed(jobs: Sequence[Job], wanted: Sequence[Job], everything: bool, timeo
     tool = provenance.tool()
     if tool.dirty is not False:
         raise Complaint(f"a page would name a revision that nobody has: {repository.refusal() or 'commit what has changed, or put it aside (git stash)'}")
+    if (here := load_run.variables()) and any(job.kind != "layer" for job in wanted):
+        raise Complaint(f"a page would not say that {' and '.join(here)} was set here: unset it")
     with alone():
         _take_apart()
         for path in _gone():
             path.unlink()
             print(f"removed {shown(path)}: there is nothing of this name any more", file=sys.stderr)
         if wanted:
-            _warn_of_another_machine(jobs)
+            _warn_of_another_machine(_jobs())
             _measure(wanted, everything, timeout_s, tool.commit)
     if document.reference().exists():
         document.main(None, None, dry_run=False, check=False)
     left = [job for job in wanted if job.failed]
     for job in left:
         print(f"not renewed: {job.words}: {job.failed}", file=sys.stderr)
+    if STOP.requested and left:
+        print(f"go on with: run-benches.py renew {'--all ' if everything else ''}{' '.join(job.name for job in left)}", file=sys.stderr)
     return Exit.NOTHING if left else Exit.FINE
 
 
@@ -245,10 +249,14 @@ def _programs(wanted: Sequence[Job]) -> dict[str, Binary]:
     return found | ({name: build.binary(path) for name, path in build.programs("load", "strata").items()} if kinds - {"layer"} else {})
 
 
+_NOT_IN_THE_PROGRAMS = ("load/scenarios/", "load/schedules/", f"{reach.LAKE.partition('/')[0]}/")
+"""Parts of what a scenario depends on that are in neither the server nor the load tool."""
+
+
 def _is_same_program(job: Job, programs: Mapping[str, Binary]) -> bool:
-    """Whether what is loaded now is what was measured, though the sources have changed; what a scenario declares is no part of a program."""
+    """Whether what is loaded now is what was measured, though the sources have changed."""
     stored = job.stored
-    if stored is None or not job.then or any(part.startswith(("load/scenarios/", "load/schedules/")) for part in job.changed):
+    if stored is None or not job.then or any(part.startswith(_NOT_IN_THE_PROGRAMS) for part in job.changed):
         return False
     if isinstance(stored, LoadComparison):
         then = {"strata": stored.a.server, "load": stored.client} if stored.a.server == stored.b.server else {}
@@ -286,8 +294,8 @@ def _measured(job: Job, programs: Mapping[str, Binary], everything: bool, timeou
         flags = ["--repeats", str(REPEATS)] if is_repeated else []
         with lake_programs.of([scenario]) as beside:
             tested, path = load_run.measure([scenario], flags, ["renew", job.name], to_stderr=True, programs_beside=beside)
-        invalid = [name for name, cell in tested.scenarios.items() if cell.state == "invalid"]
-        return f"invalid: {', '.join(invalid)} (run-benches.py load show {path.stem})" if invalid else tested
+        unfit = [f"{cell.state}: {name}" for name, cell in tested.scenarios.items() if cell.state in ("invalid", "skipped")]
+        return f"{', '.join(unfit)} (run-benches.py load show {path.stem})" if unfit else tested
     assert isinstance(job.stored, LoadComparison)
     if job.stored.a.server != job.stored.b.server:
         return "it is of two servers, of which this checkout has one: compare them again (load compare --base .. --keep ..)"

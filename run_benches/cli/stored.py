@@ -22,7 +22,7 @@ from run_benches.analysis.findings import Row
 from run_benches.errors import Complaint, Exit
 from run_benches.places import REFERENCE, shown
 from run_benches.render import summary, tables
-from run_benches.render.source import revision
+from run_benches.render.source import Source, revision
 from run_benches.render.tables import Column
 from run_benches.store import runs
 from run_benches.store.loads import LoadRun
@@ -72,8 +72,8 @@ def _line(run: Run) -> list[str]:
 
 def show(path: Path, as_json: bool) -> Exit:
     """The tables of a stored run."""
-    run = runs.load(path)
-    print(serialization.text(run) if as_json else summary.text(run))
+    of_each_machine = Source(runs.load(path), {}, {}, parts=runs.load_set(path)).of_each_machine
+    print(serialization.text(runs.load(path)) if as_json else "\n\n".join(map(summary.text, of_each_machine)))
     return Exit.FINE
 
 

@@ -192,6 +192,26 @@ def _one(run: LoadRun, scenario: Scenario, plan: Plan, programs: dict[str, Path]
     run.code = max(run.code, Exit.ERROR if lacking else code)
 
 
+def variables() -> list[str]:
+    """The variables of this environment that the load tool, or the server that it starts, takes for options."""
+    of_server = [name for name in os.environ if name.startswith("STRATA_") and name not in _OF_OURS]
+    return sorted(of_server + [name for name in _OF_TOOL if name in os.environ])
+
+
+_OF_TOOL = (
+    "BASE_URL",
+    "CONCURRENT_TASKS",
+    "SEED_RECORD_COUNT",
+    "TARGET_READ_THROUGHPUT",
+    "TARGET_WRITE_THROUGHPUT",
+    "TEST_DURATION_SECS",
+    "WARMUP_REQUESTS",
+)
+
+_OF_OURS = ("STRATA_BENCH_DIR", "STRATA_COMPARE_DIR")
+"""Where this command keeps what it builds and measures."""
+
+
 def names_a_server(flags: Sequence[str]) -> bool:
     """Whether a run with these flags, or the variable of one of them, is against another server than the one that is built here."""
     return "BASE_URL" in os.environ or any(flag.partition("=")[0] in ("--base-url", "--server") for flag in flags)

@@ -15,7 +15,8 @@ from run_benches.store.runs import Build, Tool
 
 
 def tool() -> Tool:
-    """The revision of this checkout; says so if git does not know it."""
+    """The revision of this checkout; says so if git does not know it. What is asked for afterwards is of the sources as they stand now."""
+    _sources.cache_clear()
     lock = ROOT / "Cargo.lock"
     digest = hashlib.sha256(lock.read_bytes()).hexdigest() if lock.exists() else ""
     if reason := repository.refusal():

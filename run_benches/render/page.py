@@ -190,7 +190,8 @@ def floors(source: Source) -> list[str]:
 
 def certainty(source: Source) -> list[str]:
     """How sure the figures are, in three lines."""
-    lines = [f"* {_intervals(source.run)}", f"* {page_method.controls(source.run)}", f"* {_calibration(source.calibration)}"]
+    lines = [f"* {say(run)}" for run in source.of_each_machine for say in (_intervals, page_method.controls)]
+    lines.append(f"* {_calibration(source.calibration)}")
     words = f"The rules, the counts and the cross-checks: {source.link('method', 'method')}."
     return ["## How sure we are", "", *source.block("certainty", lines), words, ""]
 

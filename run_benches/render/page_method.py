@@ -36,7 +36,7 @@ def _figures(source: Source) -> list[str]:
         "* A row without a partner is `warm`: nothing ran between its operations. In turns, a row meets the memory as the other lanes left it, and takes longer the more"
         " lanes there are; so times compare only under the same conditions, and the lanes are one of them.",
         f"* A difference whose interval holds none is `same` where its 90 % interval lies within {figures.within_margin()}, and else `not resolved`.",
-        f"* {controls(run)}",
+        *(f"* {controls(one)}" for one in source.of_each_machine),
         *(["* The binaries were not linked anew: the intervals leave out what the placement of code does."] if run.design.linked_anew is False else []),
         *(["* This was a quick run: few processes and few tuples, so spreads and intervals are coarse."] if run.scale == "quick" else []),
         f"* {_census(run)}",

@@ -57,7 +57,7 @@ def of_scenarios(sources: Sources, names: Iterable[str]) -> Parts:
     reached = {*sources.of_server(), reach.TOOL}
     if any("beside" in sources.toml(path) for path in declared):
         reached.add(reach.LAKE)
-        own["lake/Cargo.lock"] = _digest([_canonical(sources, "lake/Cargo.lock")])
+        own |= {path: _digest([_canonical(sources, path)]) for path in ("lake/Cargo.lock", "lake/Cargo.toml")}
     return _of_parts(sources, reached) | own | {PACKAGES: _digest(linked)} | _build(sources)
 
 
@@ -104,8 +104,16 @@ def _build(sources: Sources) -> Parts:
     """How the compiler is called, and which it is where that is settled here."""
     manifest = sources.toml("Cargo.toml")
     of_crates = [manifest.get("package", {}).get("edition"), manifest.get("features"), manifest.get("workspace", {}).get("resolver")]
-    settings = [manifest.get("profile"), of_crates, sources.toml(".cargo/config.toml")]
+    settings = [manifest.get("profile"), of_crates, _features(sources), sources.toml(".cargo/config.toml")]
     return {BUILD: _digest([json.dumps(settings, sort_keys=True), *map(sources.text, ("build.rs", "rust-toolchain.toml", "rust-toolchain"))])}
+
+
+def _features(sources: Sources) -> list[Any]:
+    """The features that any package of the workspace asks of another: all are built together, and so with the features of all."""
+    members = ["Cargo.toml", *(f"{member}/Cargo.toml" for member in sources.toml("Cargo.toml").get("workspace", {}).get("members", []))]
+    tables = [sources.toml(member).get(table, {}) for member in members for table in ("dependencies", "dev-dependencies", "build-dependencies")]
+    asked = [(name, how.get("features", []), how.get("default-features")) for table in tables for name, how in table.items() if isinstance(how, dict)]
+    return sorted([name, sorted(features), default] for name, features, default in asked if features or default is False)
 
 
 def _canonical(sources: Sources, path: str) -> str:

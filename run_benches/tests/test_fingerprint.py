@@ -124,6 +124,14 @@ def test_packages_and_settings_of_the_build_count_and_words_about_them_do_not(ho
     assert stale(house, then) == dict.fromkeys(then, [fingerprint.BUILD])
 
 
+def test_features_that_another_package_asks_for_count_since_all_are_built_together(house: Workspace) -> None:
+    house.write("Cargo.toml", '[workspace]\nmembers = ["load"]\n[package]\nname = "strata"\n[dependencies]\na = "1"\n')
+    house.write("load/Cargo.toml", '[package]\nname = "load"\n[dependencies]\na = "1"\nmore = "1"\n')
+    then = known(house)
+    house.write("load/Cargo.toml", '[package]\nname = "load"\n[dependencies]\na = { version = "1", features = ["another"] }\nmore = "2"\n')
+    assert all(fingerprint.BUILD in changed for changed in stale(house, then).values()) and set(stale(house, then)) == set(then)
+
+
 def test_every_layer_of_this_checkout_reaches_its_own_module_and_the_harness() -> None:
     sources = reach.of_checkout()
     for layer in layer_names():

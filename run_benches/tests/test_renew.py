@@ -238,6 +238,34 @@ def test_a_kept_comparison_is_renewed_unless_it_is_of_two_servers(house: Checkou
     assert "it is of two servers" in renewed(house, "tls", code=3)
 
 
+def test_what_is_committed_meanwhile_is_not_stored_as_what_was_there_before(house: Checkout) -> None:
+    house.trouble("storage/read/strata/0_index_1t hang")
+    process = subprocess.Popen(house.command("renew", "storage", "integration"), env=house.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "while it grows" in line:
+            break
+    change(house, "src/storage.rs", "//! Keeps records.\npub const SIZE: u32 = 9;\n")
+    while process.poll() is None:
+        subprocess.run(["pkill", "-f", str(house.root / "bin/storage-fake")], check=False)
+        time.sleep(0.1)
+    told = process.stderr.read()
+    assert process.wait() == 3 and "not renewed: layer integration: the sources were changed while it was measured" in told
+    assert not contents(house)
+
+
+def test_a_scenario_that_was_skipped_keeps_what_was_stored(kept: Checkout) -> None:
+    change(kept, "load/src/lib.rs", "pub fn asked() {}\n")
+    before = contents(kept)
+    kept.trouble(f"{SCENARIO} skip")
+    assert f"not renewed: scenario {SCENARIO}: skipped: {SCENARIO}" in renewed(kept, SCENARIO, code=3) and contents(kept) == before
+
+
+def test_variables_that_pages_do_not_name_are_refused(kept: Checkout) -> None:
+    for variable in ("BASE_URL", "STRATA_LISTEN"):
+        assert f"{variable} was set" in kept.complaint("renew", SCENARIO, "--all", **{variable: "127.0.0.1:1"})
+
+
 def test_what_goes_wrong_keeps_what_was_stored(kept: Checkout) -> None:
     change(kept, "src/storage.rs", "//! Keeps records.\npub const SIZE: u32 = 4;\n")
     before = contents(kept)
@@ -263,6 +291,18 @@ def test_what_was_interrupted_is_gone_on_with(house: Checkout, trouble: str, nam
     (house.root / "bin/FAKE_TROUBLE").unlink()
     told = renewed(house, name)
     assert ("going on with runs/" in told) == (name == "storage") and len(contents(house)) == 1
+
+
+def test_everything_is_gone_on_with_by_what_is_left(kept: Checkout) -> None:
+    kept.trouble("integration/read/strata/0_index_1t hang")
+    process = subprocess.Popen(kept.command("renew", "storage", "integration", "--all"), env=kept.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "2 of 2, layer integration" in line:
+            break
+    time.sleep(1.0)
+    process.send_signal(signal.SIGINT)
+    assert "go on with: run-benches.py renew --all integration\n" in process.stderr.read() and process.wait() == 3
 
 
 def test_two_at_once_are_not(house: Checkout) -> None:
@@ -291,6 +331,8 @@ def test_what_is_the_same_program_is_not_measured_again() -> None:
     assert not renew._is_same_program(scenario, {"load": same, "strata": other})
     declared = dataclasses.replace(scenario, now=scenario.now | {"load/scenarios/x.toml": "2"})
     assert not renew._is_same_program(declared, {"load": same, "strata": same}), "what is asked for is another thing"
+    beside = dataclasses.replace(scenario, now=scenario.now | {"lake/src": "2"})
+    assert not renew._is_same_program(beside, {"load": same, "strata": same}), "what runs beside is neither of them"
 
 
 def test_two_machines_stand_side_by_side_and_no_sentence_is_of_both(kept: Checkout) -> None:
