@@ -24,6 +24,7 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use rust_rocksdb::{self as rocksdb, AsColumnFamilyRef};
 use serde::{Deserialize, Serialize};
@@ -119,6 +120,9 @@ const SKIPPED_KEYS: u64 = 128;
 
 /// The mode of a directory that only its owner may enter.
 const PRIVATE: u32 = 0o700;
+
+/// Longer than the end of a recovery takes.
+const RECOVERY: Duration = Duration::from_millis(100);
 
 /// How far a read may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -670,6 +674,11 @@ impl Drop for Store {
         // While nobody else can open it.
         if let Some(synced) = self.background.synced.get().filter(|_| self.is_synced()) {
             synced.close();
+        }
+        // RocksDB 11.12 does not come to an end if it is closed within the moment in which it ends the recovery from one error and has met
+        // the next (a disk that is full again).
+        if self.background.failure.lock().is_some() {
+            std::thread::sleep(RECOVERY);
         }
     }
 }

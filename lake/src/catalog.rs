@@ -46,8 +46,10 @@ pub async fn open(options: &Options) -> Result<Arc<dyn Catalog>> {
         }
         Kind::Sql => {
             let file = options.uri.strip_prefix("sqlite:").filter(|file| !file.is_empty());
-            let file = file.ok_or_else(|| Failure::Refused("--uri of a SQL catalogue is sqlite:FILE".to_owned()))?;
-            let file = file.strip_prefix("//").unwrap_or(file).split('?').next().unwrap_or_default();
+            // Others write `sqlite:///lake.db`, some for a relative path and some for one from the root.
+            let file = file.filter(|file| !file.starts_with("//") && !file.contains('?'));
+            let detail = "--uri of a SQL catalogue is sqlite:FILE, with a path: sqlite:lake.db, sqlite:/srv/lake.db";
+            let file = file.ok_or_else(|| Failure::Refused(detail.to_owned()))?;
             let folder = Path::new(file).parent().filter(|folder| !folder.as_os_str().is_empty());
             if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
                 return Err(Failure::Refused(format!("--uri: there is no folder {}: make it", folder.display())));

@@ -30,6 +30,7 @@ impl From<iceberg::Error> for Failure {
                 "no space is left for the table's files: {detail}; make room, then start again"
             ));
         }
+        let detail = format!("the catalogue or the table's files: {detail}");
         match error.kind() {
             iceberg::ErrorKind::DataInvalid | iceberg::ErrorKind::FeatureUnsupported => Self::Refused(detail),
             _ => Self::Away(detail),

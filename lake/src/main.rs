@@ -46,7 +46,7 @@ async fn run(options: &Options) -> Result<()> {
     let names: HashSet<String> = options.streams.iter().map(|name| name.to_lowercase()).collect();
     if names.len() < options.streams.len() {
         return Err(Failure::Refused(
-            "--stream: two names are the same in lower case, so their table would be".to_owned(),
+            "--stream: two of the names are the same in lower case, as the names of tables are".to_owned(),
         ));
     }
     if let Some(credential) = &options.credential {

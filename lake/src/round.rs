@@ -62,6 +62,17 @@ pub enum Done {
     More,
 }
 
+/// What became of a commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Committed {
+    /// The catalogue has taken it.
+    Here,
+    /// It was refused or not answered, and the table goes on where it would have.
+    There,
+    /// The table goes on elsewhere.
+    Elsewhere,
+}
+
 /// What was read of a partition.
 struct Progress {
     next: u64,
@@ -92,6 +103,12 @@ impl Lake {
         let creates = table::Creates { folder: self.folder.as_deref() };
         let creates = (!copied.is_running()).then_some(&creates);
         let table = table::open(self.catalog.as_ref(), &copied.name, creates).await?;
+        if let Some(folder) = self.folder.as_ref().filter(|_| !copied.is_running()) {
+            let (location, folder) = (table.metadata().location(), folder.display());
+            if !location.starts_with(&format!("file://{folder}/")) {
+                say::tell(&format!("{}: its table is there already, in {location}, not in {folder}", copied.name));
+            }
+        }
         Step::Loaded.done(round);
         let before = table::next(&table)?;
         if let Some(partition) = before.keys().find(|partition| !ends.contains_key(*partition)) {
@@ -118,12 +135,16 @@ impl Lake {
         // A gap that was accepted is known to the table, too: the next start does not meet it again.
         let has_gap = before.iter().any(|(partition, next)| after.get(partition) != Some(next));
         let changes = events > 0 || has_gap;
-        if changes && !self.commit(&table, &before, read, files, events, round).await? {
+        let committed = match changes {
+            true => self.commit(&table, &before, read, files, events, round).await?,
+            false => Committed::Here,
+        };
+        if committed == Committed::Elsewhere {
             say::tell(&format!("{}: another process has copied these events; reading where it ended", copied.name));
             copied.rounds = round;
             return Ok(Done::More);
         }
-        let committed = begun.elapsed();
+        let took = begun.elapsed();
         let moves = self.server.group(&copied.name, &self.group).await? != after;
         if let Some(folder) = self.folder.as_ref().filter(|_| moves) {
             let synced = File::open(folder).and_then(|folder| Ok(rustix::fs::syncfs(folder)?));
@@ -136,12 +157,17 @@ impl Lake {
         Step::Moved.done(round);
         copied.rounds = round;
         if events > 0 {
-            let mut line =
-                format!("{}: {events} events, committed in {:.1} ms;", copied.name, committed.as_secs_f64() * 1e3);
+            let how = match committed {
+                Committed::Here => format!("committed in {:.1} ms", took.as_secs_f64() * 1e3),
+                _ => "there by another process, or by a commit that was not answered".to_owned(),
+            };
+            let mut line = format!("{}: {events} events, {how};", copied.name);
             for (partition, next) in &after {
                 write!(line, " {partition}:{next}").expect("memory takes it");
             }
             say::tell(&line);
+        } else if self.once {
+            say::tell(&format!("{}: no new events", copied.name));
         }
         let is_over = if self.once { is_there } else { !is_full };
         Ok(if is_over { Done::All } else { Done::More })
@@ -273,7 +299,7 @@ impl Lake {
         Ok((Progress { next: from.max(begun), last }, events, bytes))
     }
 
-    /// Commits the files of a round; returns whether the table now has these events (`false`: another process has changed where it goes on).
+    /// Commits the files of a round.
     async fn commit(
         &self,
         table: &Table,
@@ -282,7 +308,7 @@ impl Lake {
         files: Files,
         events: u64,
         round: u64,
-    ) -> Result<bool> {
+    ) -> Result<Committed> {
         let files = files.finish().await?;
         Step::Written.done(round);
         let after: Next = read.iter().map(|(partition, progress)| (*partition, progress.next)).collect();
@@ -309,12 +335,12 @@ impl Lake {
         match table::next(&table)? {
             next if next == after => {
                 self.expire(&table).await;
-                Ok(true)
+                Ok(if committed.is_ok() { Committed::Here } else { Committed::There })
             }
             next if next == *before => Err(committed.map_or_else(Failure::from, |_| {
                 Failure::Away("the catalogue has not made a commit to which it said yes".to_owned())
             })),
-            _ => Ok(false),
+            _ => Ok(Committed::Elsewhere),
         }
     }
 

@@ -362,7 +362,7 @@ def test_snapshots_expire_and_orphans_go(world: World) -> None:
 
 def test_what_cannot_be_copied_is_said_in_a_line(world: World) -> None:
     assert "404" in world.refused(stream="Nothing")
-    assert "two names" in world.refused("--stream", "CLICK")
+    assert "same in lower case" in world.refused("--stream", "CLICK")
     assert "there is no certificate" in world.refused("--ca", "/dev/null")
     world.append(10)
     port, world.server.port = world.server.port, 1
@@ -390,6 +390,8 @@ def test_a_catalogue_that_is_not_there_is_refused(tmp_path: Path) -> None:
         world.append(10)
         world.lakehouse = Sql(tmp_path / "no folder" / "lake.db", tmp_path / "warehouse")
         assert "there is no folder" in world.refused()
+        world.lakehouse = Sql(Path("//srv/lake.db"), tmp_path / "warehouse")
+        assert "with a path" in world.refused()
         world.lakehouse = Rest("http://127.0.0.1:1", "lake", "http://127.0.0.1:1", ("lake", "secret"))
         world.refused()
 

@@ -338,8 +338,6 @@ fn a_victim_on_a_disk_that_fails_at_times() {
                 };
                 let has_recovered = is_awaited && (0..10_000).any(recovers);
                 if !has_recovered {
-                    // An engine that is closed while it ends the recovery from an earlier error does not come to an end (RocksDB 11.12).
-                    std::thread::sleep(Duration::from_millis(100));
                     drop(opened);
                     opened = Opened::at(directory.as_ref(), &durability);
                 }
