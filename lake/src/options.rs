@@ -40,7 +40,7 @@ pub struct Options {
     /// The consumer group whose offsets are those of the table
     #[arg(long, default_value = "lake")]
     pub group: String,
-    /// The time from the beginning of one commit to that of the next, unless that is full
+    /// The time from the beginning of one commit to that of the next; a full one is followed at once
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub commit_seconds: u64,
     /// The bytes of payloads in a commit at most (a partition's last page may pass it): 128M
