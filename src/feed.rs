@@ -16,9 +16,12 @@
 //! reader, a subscriber may see a strong write before it is durable. If a power cut then loses the write, the id of its event is no longer
 //! in the log, and resuming fails.
 //!
+//! A subscription may hold its record, which then does not expire ([`holds`]). That is no event.
+//!
 //! Non-goals: the encoding of events (done by a function passed in), waiting without a thread (`ingress`).
 
 mod changes;
+mod holds;
 mod id;
 mod queue;
 mod subscription;
@@ -40,6 +43,7 @@ use crate::schema::{Identity, Schema, Table};
 use crate::storage::LogPosition;
 use crate::transaction::Database;
 use changes::Change;
+use holds::Holds;
 pub use id::EventId;
 use queue::Queue;
 pub use subscription::{Lagging, Next, Subscription};
@@ -154,6 +158,7 @@ struct Shared {
     queued_bytes: AtomicUsize,
     events: AtomicU64,
     lagged: AtomicU64,
+    holds: Arc<Holds>,
 }
 
 /// The live subscribers, which are fed from the end of the log, and how far it was read for them.
@@ -188,6 +193,7 @@ impl Feed {
             queued_bytes: AtomicUsize::new(0),
             events: AtomicU64::new(0),
             lagged: AtomicU64::new(0),
+            holds: Arc::default(),
         });
         Self(Arc::new(Running { database, shared }))
     }
@@ -198,7 +204,7 @@ impl Feed {
     /// `Invalid` if the topic is of a table that is not one of the database; `Busy` if the limit of subscribers is reached or the feed has
     /// ended; `Storage` if no thread can be started.
     pub fn subscribe(&self, topic: Topic) -> Result<Subscription> {
-        Subscription::begin(&self.0, topic)
+        Subscription::begin(&self.0, topic, None)
     }
 
     /// Subscribes to everything after an event. Reads from the disk.
@@ -206,7 +212,22 @@ impl Feed {
     /// # Errors
     /// As [`Feed::subscribe`]; `Gone` if the log is not kept from that event on; `Corrupt` if it is damaged.
     pub fn resume(&self, topic: Topic, after: EventId) -> Result<Subscription> {
-        Subscription::resume(&self.0, topic, after)
+        Subscription::resume(&self.0, topic, after, None)
+    }
+
+    /// Subscribes to a record, after an event or from now on, and holds it: while the subscription is open the record is renewed as soon as
+    /// less than two thirds of its time to live are left. One that is deleted is held again once it is written again. Reads from the disk.
+    ///
+    /// # Errors
+    /// As [`Feed::subscribe`] and [`Feed::resume`]; `Invalid` if the topic is a whole table, or the table has no expiration; `NotFound` if
+    /// there is no such record.
+    pub fn hold(&self, topic: Topic, after: Option<EventId>) -> Result<Subscription> {
+        Subscription::hold(&self.0, topic, after)
+    }
+
+    /// Returns the number of records that are held.
+    pub fn held(&self) -> usize {
+        self.0.shared.holds.len()
     }
 
     /// Ends all subscriptions and refuses new ones.
@@ -288,6 +309,7 @@ impl Shared {
         hub.stopped = true;
         let (topics, thread) = (std::mem::take(&mut hub.topics), hub.thread.take());
         drop(hub);
+        self.holds.stop();
         topics.into_queues().for_each(|queue| queue.end());
         if let Some(thread) = thread {
             thread.thread().unpark();

@@ -65,10 +65,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::console;
 use crate::error::Error;
-use crate::feed::{self, EventId, Feed, Subscription, Topic};
+use crate::feed::{self, Feed, Subscription};
 use crate::handlers::{self, Answer, Failure};
 use crate::observability::{self, Context, Observability, Recorder, Span};
-use crate::routing::{Lane, Route, Routes};
+use crate::routing::{Changes, Lane, Route, Routes};
 use crate::static_files::{self, Content, Site};
 use crate::streams::Unfinished;
 use crate::transaction::Database;
@@ -340,9 +340,9 @@ impl Ingress {
         let outcome = match self.resolve(&parts, &mut context) {
             None => return self.answer_beside(parts, peer, context),
             Some(Err(failure)) => Err(failure),
-            Some(Ok(route)) if let Some((topic, after)) = route.follows() => {
+            Some(Ok(route)) if let Some(changes) = route.follows().cloned() => {
                 let request = Unanswered::new(self, context, peer);
-                return Answering::later(answer_with_changes(request, parts, topic, after));
+                return Answering::later(answer_with_changes(request, parts, changes));
             }
             Some(Ok(route)) if let Some((stream, followed)) = route.subscribes() => {
                 let request = Unanswered::new(self, context, peer);
@@ -452,13 +452,20 @@ impl Ingress {
         Answering::Now(Some(self.answer_for(outcome, false, context, &headers, peer)))
     }
 
-    /// Subscribes after an event; the missed events begin to be read in the pool first.
-    async fn resumed(&self, topic: Topic, after: EventId, peer: &Peer) -> handlers::Result<Subscription> {
-        let permit = Permit::take(&self.crossing, peer, Lane::Scanning).ok_or(Failure::Overloaded)?;
+    /// Subscribes; what has to be read first, missed events or a record that is held, is read in the pool.
+    async fn subscribed(&self, changes: Changes, peer: &Peer) -> handlers::Result<Subscription> {
+        let Changes { topic, after, holds } = changes;
         let (feed, waited_ms) = (self.feed.clone(), self.options.request_timeout_ms);
-        let job = permit.in_pool(move |_| feed.resume(topic, after));
-        let resumed = tokio::time::timeout(Duration::from_millis(waited_ms), job).await;
-        Ok(resumed.unwrap_or(Err(Failure::TimedOut { waited_ms }))??)
+        let (lane, job): (_, Box<dyn FnOnce() -> _ + Send>) = match (holds, after) {
+            (false, None) => return Ok(feed.subscribe(topic)?),
+            (false, Some(after)) => (Lane::Scanning, Box::new(move || feed.resume(topic, after))),
+            (true, None) => (Lane::Reading, Box::new(move || feed.hold(topic, None))),
+            (true, after) => (Lane::Scanning, Box::new(move || feed.hold(topic, after))),
+        };
+        let permit = Permit::take(&self.crossing, peer, lane).ok_or(Failure::Overloaded)?;
+        let subscribed = permit.in_pool(move |_| job());
+        let subscribed = tokio::time::timeout(Duration::from_millis(waited_ms), subscribed).await;
+        Ok(subscribed.unwrap_or(Err(Failure::TimedOut { waited_ms }))??)
     }
 
     /// Resolves a request whose path is a table's, unless a web page must not make it.
@@ -657,8 +664,7 @@ async fn answer_with_body<B: Source>(mut request: Unanswered, parts: Parts, body
 async fn answer_with_changes(
     mut request: Unanswered,
     parts: Parts,
-    topic: Topic,
-    after: Option<EventId>,
+    changes: Changes,
 ) -> Response<Body> {
     let ingress = Arc::clone(&request.ingress);
     if parts.method == Method::HEAD {
@@ -668,10 +674,7 @@ async fn answer_with_changes(
         let detail = "there are as many change feeds as there may be (--feed-subscribers)".to_owned();
         return request.answer_for(Err(Error::Busy { detail }.into()), false, &parts.headers);
     };
-    let subscription = match after {
-        None => ingress.feed.subscribe(topic).map_err(Failure::from),
-        Some(after) => ingress.resumed(topic, after, &request.peer).await,
-    };
+    let subscription = ingress.subscribed(changes, &request.peer).await;
     request.context().mark(Span::Pool);
     match subscription {
         Ok(subscription) => {

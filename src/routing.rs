@@ -22,12 +22,13 @@ use crate::handlers::{
     coding::AcceptedCoding,
     media::{self, Accepted, AnswerKind, Bodies, BodyFormat, Format, Syntax},
 };
+use crate::feed::Topic;
 use crate::openapi;
 use crate::query::{Limits, Query};
 use crate::schema::{Schema, Stream, Table};
 use crate::streams::Streams;
 use crate::transaction::Database;
-pub use route::{Access, Blob, Lane, Route, Work};
+pub use route::{Access, Blob, Changes, Lane, Route, Work};
 use route::{Asked, Target, Verb};
 
 /// The paths of a schema.
@@ -232,13 +233,14 @@ impl Routes {
         if let Some((id, name)) = rest.split_once('/') {
             return self.resolve_blob(table, id, name, method, query);
         }
-        let follows = matches!(*method, Method::GET | Method::HEAD) && asks_for_changes(query)?;
+        let is_read = matches!(*method, Method::GET | Method::HEAD);
+        let follows = if is_read { asks_for_changes(query)? } else { None };
         let template = self.template_in(table, usize::from(!rest.is_empty() && !is_query));
         let verb = match rest {
             _ if *method == Method::OPTIONS => {
                 return Ok(self.options(if matches!(rest, "" | "query") { METHODS } else { RECORD }, template));
             }
-            _ if follows => return self.resolve_changes(table, rest, template, headers),
+            _ if let Some(hold) = follows => return self.resolve_changes(table, rest, hold, template, headers),
             "" => self.collection_verb(table, method, query)?,
             _ if is_query => Verb::ListByBody(Limits::in_body(self.options.max_rows)),
             _ => record_verb(rest, method)?,
@@ -278,13 +280,25 @@ impl Routes {
         &'r self,
         table: &'r Table,
         raw_id: &'r str,
+        hold: Hold,
         template: Template,
         headers: &HeaderMap,
     ) -> Result<Route<'r>> {
         let id = (!raw_id.is_empty()).then(|| decoded(raw_id)).transpose()?;
+        if let Hold::Asked { at } = hold {
+            let detail = match (&id, table.expiration) {
+                (Some(_), Some(_)) => None,
+                (None, _) => Some("hold is for the changes of one record".to_owned()),
+                (_, None) => Some(format!("records of {} do not expire: there is nothing to hold", table.name)),
+            };
+            let invalid = |detail| Error::Invalid { detail, place: Place::Position(at) };
+            detail.map_or(Ok(()), |detail| Err(invalid(detail)))?;
+        }
         handlers::accepts_events(headers)?;
         handlers::unconditional(headers)?;
-        let target = Target::Changes(table, id, handlers::last_event_id(headers)?);
+        let topic = id.map_or_else(|| Topic::table(table), |id| Topic::record(table, &id));
+        let holds = matches!(hold, Hold::Asked { .. });
+        let target = Target::Changes(Changes { topic, after: handlers::last_event_id(headers)?, holds });
         let (accepted, body_format) = (Accepted::default(), BodyFormat::default());
         Ok(Route { routes: self, target, template, accepted, body_format })
     }
@@ -403,30 +417,53 @@ fn without_default_limit(mut query: Query<'_>, format: Format) -> Query<'_> {
     query
 }
 
-/// Returns whether a query is `stream=sse`.
+/// Whether a subscription asks to hold its record.
+#[derive(Clone, Copy)]
+enum Hold {
+    No,
+    /// It does, at this position of the query.
+    Asked {
+        at: usize,
+    },
+}
+
+/// Returns the terms of a query, each with its position.
+fn terms(query: &str) -> impl Iterator<Item = (usize, &str)> {
+    query.split(['&', ';']).scan(0, |next, term| {
+        let at = *next;
+        *next += term.len() + 1;
+        Some((at, term))
+    })
+}
+
+/// Returns whether a query with `stream=sse` has `hold=true`, too; `None` if it has no `stream`.
 ///
 /// # Errors
-/// 400 if there is anything besides it, or for another kind of stream.
-fn asks_for_changes(query: &str) -> Result<bool> {
-    const CLAUSE: &str = "stream=";
-    if !query.contains(CLAUSE) {
-        return Ok(false);
+/// 400 if there is anything besides these two, one of them twice, or another value.
+fn asks_for_changes(query: &str) -> Result<Option<Hold>> {
+    const STREAM: &str = "stream=";
+    const HOLD: &str = "hold=";
+    if !terms(query).any(|(_, term)| term.starts_with(STREAM)) {
+        return Ok(None);
     }
-    let terms = || {
-        query.split(['&', ';']).scan(0, |next, term| {
-            let at = *next;
-            *next += term.len() + 1;
-            Some((at, term))
-        })
-    };
-    let Some((at, term)) = terms().find(|(_, term)| term.starts_with(CLAUSE)) else { return Ok(false) };
-    let other = terms().find(|(other, _)| *other != at);
-    let (position, detail) = match (other, &term[CLAUSE.len()..]) {
-        (None, "sse") => return Ok(true),
-        (None, _) => (at + CLAUSE.len(), "stream must be sse"),
-        (Some((other, _)), _) => (other, "stream cannot be combined with a condition or another clause"),
-    };
-    Err(Error::Invalid { detail: detail.to_owned(), place: Place::Position(position) }.into())
+    let (mut has_stream, mut hold) = (false, None);
+    for (at, term) in terms(query) {
+        let (position, detail) = match (term.strip_prefix(STREAM), term.strip_prefix(HOLD)) {
+            (Some("sse"), _) if !has_stream => {
+                has_stream = true;
+                continue;
+            }
+            (_, Some(value @ ("true" | "false"))) if hold.is_none() => {
+                hold = Some(if value == "true" { Hold::Asked { at } } else { Hold::No });
+                continue;
+            }
+            (Some(_), _) if !has_stream => (at + STREAM.len(), "stream must be sse"),
+            (_, Some(_)) if hold.is_none() => (at + HOLD.len(), "hold must be true or false"),
+            _ => (at, "stream can be combined with hold only"),
+        };
+        return Err(Error::Invalid { detail: detail.to_owned(), place: Place::Position(position) }.into());
+    }
+    Ok(Some(hold.unwrap_or(Hold::No)))
 }
 
 fn record_verb<'r>(raw_id: &'r str, method: &Method) -> Result<Verb<'r>> {

@@ -54,8 +54,10 @@ pub struct Table {
     pub fixed_widths: usize,
     /// Position of the primary key in `attributes`.
     pub primary_key: usize,
-    /// The lifetime of a record after its last write, in seconds, unless the record gives its own expiry.
+    /// The time to live of a record after its last write, in seconds, unless the record gives its own time to live or expiry.
     pub expiration: Option<u64>,
+    /// Position of the attribute that gives the time to live of a record after its last write, in seconds; only with an expiration.
+    pub ttl: Option<usize>,
     /// Position of the attribute that gives the expiry of a record.
     pub expires_at: Option<usize>,
     /// Every index of the table.
@@ -457,6 +459,7 @@ fn parse_table(definition: &TypeDefinition) -> Result<Table> {
         fixed_widths: 0,
         primary_key: usize::MAX,
         expiration: expiration(table_directive)?,
+        ttl: None,
         expires_at: None,
         indexes: Vec::new(),
         blobs: Vec::new(),
@@ -667,6 +670,20 @@ fn parse_attribute(table: &mut Table, field: &FieldDefinition) -> Result<()> {
             }
             Some(_) => return refused("@expiresAt cannot be combined with @createdTime or @updatedTime"),
             None => table.expires_at = Some(attribute),
+        }
+    }
+    if let Some(directive) = directives::find(&field.directives, "ttl") {
+        let refused = |detail: &str| Err(invalid(directive.pos, detail.into()));
+        match stamp {
+            _ if table.ttl.is_some() => return refused("a table has only one @ttl"),
+            _ if kind != Kind::Int || list => return refused("@ttl requires type Int"),
+            _ if table.expiration.is_none() => {
+                return refused("@ttl requires @table(expiration: SECONDS), which holds for a record without one");
+            }
+            _ if stamp.is_some() || table.expires_at == Some(attribute) => {
+                return refused("@ttl cannot be combined with @expiresAt, @createdTime or @updatedTime");
+            }
+            _ => table.ttl = Some(attribute),
         }
     }
     let fixed_width = (!list && kind.has_fixed_width()).then_some(table.fixed_widths);

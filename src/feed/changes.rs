@@ -1,13 +1,13 @@
 //! Decodes a batch of the log into changes of records.
 //!
 //! If a batch writes a record several times, only the last write counts: no reader has seen the others. (Independent transactions in one
-//! group commit never write the same record, because each holds its lock until its batch is written.)
+//! group commit never write the same record, because each holds its lock until its batch is written.) A renewal is no change.
 
 use std::collections::HashSet;
 
 use smallvec::SmallVec;
 
-use crate::encoding::key;
+use crate::encoding::{key, record};
 use crate::error::{Error, Result};
 use crate::storage::{LoggedBatch, Operation};
 
@@ -31,6 +31,9 @@ pub(super) fn changes<'b>(batch: &LoggedBatch<'b>) -> Result<SmallVec<[Change<'b
     let mut changes = SmallVec::new();
     for operation in batch.operations() {
         let (sequence, operation) = operation?;
+        if matches!(operation, Operation::Put { value, .. } if record::is_renewal(value)) {
+            continue;
+        }
         changes.push(
             change(sequence, operation).ok_or_else(|| Error::corrupt("the log has a key that is not a record key"))?,
         );

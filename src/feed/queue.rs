@@ -7,12 +7,15 @@ use std::time::Instant;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
+use super::holds::Key;
 use super::{Message, SHARES, Shared, Topic};
 use crate::storage::LogPosition;
 
 /// The queue of a subscriber. The reader of the log fills it, the subscriber drains it.
 pub(super) struct Queue {
     pub(super) topic: Topic,
+    /// The record that its subscription holds.
+    pub(super) holds: Option<Key>,
     /// Number of queued bytes above which another batch is refused.
     most_bytes: usize,
     state: Mutex<State>,
@@ -56,10 +59,10 @@ pub(super) enum Taken {
 }
 
 impl Queue {
-    pub(super) fn new(shared: &Shared, topic: Topic) -> Arc<Self> {
+    pub(super) fn new(shared: &Shared, topic: Topic, holds: Option<Key>) -> Arc<Self> {
         let (texts, filled) = (VecDeque::new(), Instant::now());
         let state = State { texts, bytes: 0, position: None, filled, end: None, wake: None };
-        Arc::new(Self { topic, most_bytes: shared.options.queued_bytes / SHARES, state: Mutex::new(state) })
+        Arc::new(Self { topic, holds, most_bytes: shared.options.queued_bytes / SHARES, state: Mutex::new(state) })
     }
 
     /// Records that the subscriber has everything up to this position.

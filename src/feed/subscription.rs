@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 use bytes::Bytes;
 
 use super::changes::{Change, changes};
+use super::holds::Key;
 use super::queue::{Queue, Queued, Taken};
 use super::{EventId, Message, Running, Shared, Topic, ended};
 use crate::error::{Error, Result};
@@ -64,32 +65,53 @@ pub enum Next {
 }
 
 impl Subscription {
-    pub(super) fn begin(running: &Arc<Running>, topic: Topic) -> Result<Self> {
-        let subscription = Self::new(running, topic)?;
+    pub(super) fn begin(running: &Arc<Running>, topic: Topic, holds: Option<Key>) -> Result<Self> {
+        let subscription = Self::new(running, topic, holds)?;
         running.shared.join(&running.database, &subscription.queue, None)?;
         Ok(subscription)
     }
 
-    pub(super) fn resume(running: &Arc<Running>, topic: Topic, after: EventId) -> Result<Self> {
-        let mut subscription = Self::new(running, topic)?;
+    pub(super) fn resume(running: &Arc<Running>, topic: Topic, after: EventId, holds: Option<Key>) -> Result<Self> {
+        let mut subscription = Self::new(running, topic, holds)?;
         subscription.behind = Some(after.position());
         subscription.read(&running.database)?;
         Ok(subscription)
     }
 
-    fn new(running: &Arc<Running>, topic: Topic) -> Result<Self> {
+    pub(super) fn hold(running: &Arc<Running>, topic: Topic, after: Option<EventId>) -> Result<Self> {
+        let database = &running.database;
+        let table = database.schema().tables.iter().find(|table| table.id == topic.table);
+        let (Some(table), Some(id)) = (table.filter(|table| table.expiration.is_some()), topic.id.clone()) else {
+            return Err(Error::invalid("only a record of a table with an expiration can be held"));
+        };
+        let holds = Some((table.id, Arc::from(&*id)));
+        let subscription = match after {
+            Some(after) => Self::resume(running, topic, after, holds)?,
+            None => Self::begin(running, topic, holds)?,
+        };
+        // After it began: a write that comes later is noticed.
+        match database.read(table, &id)? {
+            Some(_) => Ok(subscription),
+            None => Err(Error::NotFound { detail: format!("there is no record {id:?} in {}", table.name) }),
+        }
+    }
+
+    fn new(running: &Arc<Running>, topic: Topic, holds: Option<Key>) -> Result<Self> {
         running.check(&topic)?;
         let shared = &running.shared;
         let most = shared.options.subscribers;
         // Counted before the check: dropping the subscription undoes it if it is one too many.
         let before = shared.subscribers.fetch_add(1, Ordering::Relaxed);
-        let queue = Queue::new(shared, topic);
-        let running = Arc::downgrade(running);
-        let subscription = Self { running, shared: Arc::clone(shared), queue, behind: None, piece: None };
-        match before < most {
-            true => Ok(subscription),
-            false => Err(Error::Busy { detail: format!("the limit of {most} change-feed subscribers is reached") }),
+        let queue = Queue::new(shared, topic, holds);
+        let (weak, shared) = (Arc::downgrade(running), Arc::clone(shared));
+        let subscription = Self { running: weak, shared, queue, behind: None, piece: None };
+        if before >= most {
+            return Err(Error::Busy { detail: format!("the limit of {most} change-feed subscribers is reached") });
         }
+        if let Some(key) = &subscription.queue.holds {
+            subscription.shared.holds.hold(&running.database, key)?;
+        }
+        Ok(subscription)
     }
 
     /// Returns what comes next. If that is nothing yet, `wake` is called when there is something; it must neither block nor panic.
@@ -136,6 +158,15 @@ impl Subscription {
     }
 
     fn read(&mut self, database: &Database) -> Result<()> {
+        self.read_piece(database)?;
+        if let Some(key) = &self.queue.holds {
+            // Until it is live, the reader of the log does not notice that its record is written.
+            self.shared.holds.look_at(key, database.now());
+        }
+        Ok(())
+    }
+
+    fn read_piece(&mut self, database: &Database) -> Result<()> {
         let Some(mut position) = self.behind else { return Ok(()) };
         let shared = Arc::clone(&self.shared);
         let mut log = database.store().log_from(Space::Records, position)?;
@@ -185,6 +216,9 @@ impl Subscription {
 impl Drop for Subscription {
     fn drop(&mut self) {
         self.shared.leave(&self.queue);
+        if let Some(key) = &self.queue.holds {
+            self.shared.holds.release(key);
+        }
         self.shared.subscribers.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -108,6 +108,9 @@ impl Reader {
         if queues.is_empty() {
             return Ok(());
         }
+        if let Some(key) = queues.iter().find_map(|queue| queue.holds.as_ref().filter(|_| change.stored.is_some())) {
+            self.shared.holds.look_at(key, self.database.now());
+        }
         let mut text = Vec::new();
         self.shared.write_change(self.database.schema(), change, behind, &mut text)?;
         let text = self.shared.counted(text);

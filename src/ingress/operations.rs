@@ -49,6 +49,7 @@ use crate::routing;
 use crate::schema::IndexState;
 use crate::storage;
 use crate::streams;
+use crate::transaction::Registrations;
 
 /// The router and its shared state.
 #[derive(Clone)]
@@ -231,6 +232,7 @@ struct Counted {
     storage: storage::Counters,
     feed: feed::Counters,
     streams: OfStreams,
+    registry: OfRegistry,
     limits: BTreeMap<&'static str, Outcomes>,
 }
 
@@ -239,6 +241,14 @@ struct OfStreams {
     #[serde(flatten)]
     counters: streams::Counters,
     waiting: usize,
+}
+
+#[derive(Serialize)]
+struct OfRegistry {
+    #[serde(flatten)]
+    registrations: Registrations,
+    /// Number of records that subscribers hold.
+    held: usize,
 }
 
 /// Returns the counts since the store was opened, which are not public: they disclose the load.
@@ -250,7 +260,9 @@ async fn counters(State(shared): State<Arc<Shared>>, Extension(Local(is_local)):
             let limits = Limited::ALL.into_iter().map(outcomes).collect();
             let streams = shared.crossing.routes().streams();
             let streams = OfStreams { counters: streams.counters(), waiting: streams.waiting() };
-            Json(Counted { storage, feed, streams, limits }).into_response()
+            let registrations = shared.crossing.database().registrations();
+            let registry = OfRegistry { registrations, held: shared.feed.held() };
+            Json(Counted { storage, feed, streams, registry, limits }).into_response()
         }
         false => refused(Failure::LocalOnly),
     }
@@ -456,6 +468,9 @@ async fn metrics(State(shared): State<Arc<Shared>>, Extension(Local(is_local)): 
         let streams = shared.crossing.routes().streams();
         register_all("storage", &shared.crossing.database().counters(), &mut registry);
         register_all("streams", &streams.counters(), &mut registry);
+        register_all("registry", &shared.crossing.database().registrations(), &mut registry);
+        let held = ConstGauge::new(shared.feed.held() as u64);
+        registry.register("strata_registry_held", "Records that subscribers hold", held);
         let waiting = ConstGauge::new(streams.waiting() as u64);
         registry.register("strata_streams_waiting", "Readers and subscribers waiting for an event", waiting);
     }

@@ -41,8 +41,7 @@ pub(super) enum Target<'r> {
     Blob(Blob<'r>),
     /// A bulk load into a table from any number of lines.
     Load(&'r Table),
-    /// The changes of a record, or of a whole table, after an event or from now on.
-    Changes(&'r Table, Option<Cow<'r, str>>, Option<EventId>),
+    Changes(Changes),
     /// A stream.
     Stream(&'r Stream, streams::Asked<'r>),
     /// A batch of operations on any tables.
@@ -50,6 +49,17 @@ pub(super) enum Target<'r> {
     Graphql(Asked<'r>, Transport),
     /// The supported methods.
     Options(&'static str),
+}
+
+/// A subscription to the changes of a record, or of a whole table.
+#[derive(Clone, Debug)]
+pub struct Changes {
+    /// What it covers.
+    pub topic: Topic,
+    /// The event after which it begins; `None`: from now on.
+    pub after: Option<EventId>,
+    /// Whether it holds its record.
+    pub holds: bool,
 }
 
 /// The source of a GraphQL request.
@@ -184,11 +194,9 @@ impl Route<'_> {
         self.template
     }
 
-    /// Returns the topic and the last event of a subscription, if it is one. [`Route::answer`] then returns only the head.
-    pub fn follows(&self) -> Option<(Topic, Option<EventId>)> {
-        let Target::Changes(table, id, after) = &self.target else { return None };
-        let topic = id.as_ref().map_or_else(|| Topic::table(table), |id| Topic::record(table, id));
-        Some((topic, *after))
+    /// Returns the subscription to changes, if it is one. [`Route::answer`] then returns only the head.
+    pub fn follows(&self) -> Option<&Changes> {
+        if let Target::Changes(changes) = &self.target { Some(changes) } else { None }
     }
 
     /// Returns how long a read of a stream waits for an event, if it does.

@@ -48,7 +48,7 @@ pub(super) const OF_STREAMS: [Directive; 2] = [
 const EXPORT: Directive = Directive::once("export", &[]);
 
 /// The directives of an attribute.
-pub(super) const OF_ATTRIBUTES: [Directive; 7] = [
+pub(super) const OF_ATTRIBUTES: [Directive; 8] = [
     Directive::once("primaryKey", &[]),
     Directive::repeatable("indexed", &["type"]),
     Directive::once("unique", &[]),
@@ -56,6 +56,7 @@ pub(super) const OF_ATTRIBUTES: [Directive; 7] = [
     Directive::once("createdTime", &[]),
     Directive::once("updatedTime", &[]),
     Directive::once("expiresAt", &[]),
+    Directive::once("ttl", &[]),
 ];
 
 /// The directive of a relationship.

@@ -12,6 +12,7 @@
 //! **Expired records** are invisible to all readers; they are found by an index on their expiry time, and deleted like by a client.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::Ordering;
 
 use super::catalogue::{Catalogue, StoredState};
 use super::{Database, LOCK_WAIT};
@@ -207,6 +208,7 @@ impl Database {
         let ids = slices.iter().map(|key| key::id_of_record(key).ok_or_else(|| Error::corrupt("an entry has no id")));
         let ids = ids.collect::<Result<Vec<_>>>()?;
         let Reclaimed { examined, deleted, damage } = self.delete_expired(table, &ids)?;
+        self.shared.registrations.expired.fetch_add(deleted as u64, Ordering::Relaxed);
         if let Some(error) = damage {
             background.report_damage(table, &error);
         }

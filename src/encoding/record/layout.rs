@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use super::{Current, Record, Writer, check_lengths, damaged, write_json};
+use super::{Current, HEADER_BYTES, Record, Writer, check_lengths, checksum, damaged, version, write_json};
 use crate::encoding::value::{Date, Value};
 use crate::error::Result;
 use crate::schema::{Kind, Table};
@@ -27,6 +27,16 @@ pub(super) fn rewrite<'t, B>(table: &'t Table, stored: &[u8]) -> Result<Record<'
     }
     let json_bytes = writer.finish(before.deadline().unwrap_or(earlier.deadline))?.json_bytes;
     Ok(Record { table, bytes: Current::Rewritten(out), json_bytes })
+}
+
+/// Gives a record of the current layout the current version; its checksum is already verified.
+#[cold]
+pub(super) fn with_version<'t, B>(table: &'t Table, stored: &[u8]) -> Result<Record<'t, Current<B>>> {
+    let (json_bytes, mut bytes) = (check_lengths(table, stored)?, stored.to_vec());
+    bytes[0] = version(table);
+    let checksum = checksum(&bytes);
+    bytes[8..HEADER_BYTES].copy_from_slice(&checksum.to_le_bytes());
+    Ok(Record { table, bytes: Current::Rewritten(bytes), json_bytes })
 }
 
 /// Returns whether every value of a type converts losslessly to another; an Int to a Float if [`is_kept`] returns true for it.
