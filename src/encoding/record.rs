@@ -385,14 +385,11 @@ impl<'t, B: AsRef<[u8]>> Record<'t, B> {
         if checksum(bytes) != u64::from_le_bytes(*header.last_chunk().expect("8 of 16")) {
             return Err(damaged(table, "its checksum differs"));
         }
-        if !matches!(header[0], VERSION | EXPIRING) {
-            return Err(damaged(table, "it has an unknown version"));
-        }
         if header[1] != table.layout {
             return layout::rewrite(table, bytes);
         }
         if header[0] != version(table) {
-            return layout::with_version(table, bytes);
+            return layout::with_current_version(table, bytes);
         }
         let json_bytes = check_lengths(table, bytes)?;
         Ok(Record { table, bytes: Current::Stored(stored), json_bytes })

@@ -88,9 +88,10 @@ pub(super) fn parameters(max_rows: usize) -> Value {
         "explain": clause("explain", "Return the query plan instead of the records.", flag()),
         "stream": clause(
             "stream",
-            "Stream changes from now on; cannot be combined with other parameters.",
+            "Stream changes from now on; cannot be combined with other parameters but `hold`.",
             json!({"type": "string", "enum": ["sse"]}),
         ),
+        "hold": clause("hold", "With `stream`: the record does not expire while the stream is open.", flag()),
         "Last-Event-ID": header(
             "Last-Event-ID",
             "With `stream`: resume after this event; 410 if the log does not reach back to it.",
@@ -254,6 +255,7 @@ fn delete_matching(table: &Table) -> Value {
 
 fn read(table: &Table) -> Value {
     let mut parameters = shared(&["If-None-Match", "stream", "Last-Event-ID"]);
+    parameters.extend(table.expiration.map(|_| shared(&["hold"])).into_iter().flatten());
     parameters.push(select(table));
     let record = reference(&format!("{}.shown", table.name));
     let answer = in_formats("The record, reduced by `select`, or its changes.", &record, AnswerKind::One, &[]);
