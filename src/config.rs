@@ -11,7 +11,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Place, Result};
-use crate::{feed, handlers, ingress, observability, size, static_files, storage, tls};
+use crate::{feed, handlers, ingress, multicast, observability, size, static_files, storage, tls};
 
 const PREFIX: &str = "STRATA_";
 
@@ -61,6 +61,8 @@ pub struct Config {
     pub handlers: handlers::Options,
     /// Of the ingress.
     pub ingress: ingress::Options,
+    /// Of multicasts.
+    pub multicast: multicast::Options,
     /// Of the observability.
     pub observability: observability::Options,
     /// Of the static files.
@@ -95,6 +97,7 @@ impl Default for Config {
             feed: feed::Options::default(),
             handlers: handlers::Options::default(),
             ingress: ingress::Options::default(),
+            multicast: multicast::Options::default(),
             observability: observability::Options::default(),
             static_files: static_files::Options::default(),
             // A write that would have to wait for the engine would make all others of its thread wait, too.
@@ -194,6 +197,8 @@ pub struct Flags {
     #[command(flatten)]
     ingress: IngressFlags,
     #[command(flatten)]
+    multicast: MulticastFlags,
+    #[command(flatten)]
     observability: ObservabilityFlags,
     #[command(flatten)]
     static_files: StaticFilesFlags,
@@ -205,7 +210,7 @@ pub struct Flags {
 
 #[derive(Args, Debug, Default, Serialize)]
 struct FeedFlags {
-    /// The maximum number of change feed subscribers [default: 1000; in the file feed.subscribers]
+    /// The maximum number of change feed subscribers [default: 10000; in the file feed.subscribers]
     #[arg(
         id = "feed_subscribers",
         long = "feed-subscribers",
@@ -235,6 +240,40 @@ struct FeedFlags {
     )]
     #[serde(skip_serializing_if = "Option::is_none")]
     keep_alive_ms: Option<u64>,
+}
+
+#[derive(Args, Debug, Default, Serialize)]
+struct MulticastFlags {
+    /// The maximum size of a message [default: 64K; in the file multicast.bytes]
+    #[arg(
+        id = "multicast_bytes",
+        long = "multicast-bytes",
+        value_name = "SIZE",
+        env = "STRATA_MULTICAST_BYTES",
+        value_parser = size::parse
+    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<usize>,
+    /// How long an idempotency key of a multicast is known, in seconds [default: 3600; in the file multicast.keep_s]
+    #[arg(
+        id = "multicast_keep_s",
+        long = "multicast-keep-s",
+        value_name = "SECONDS",
+        env = "STRATA_MULTICAST_KEEP_S",
+        value_parser = number::<u64>
+    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    keep_s: Option<u64>,
+    /// The maximum number of multicasts without a response [default: 64; in the file multicast.in_flight]
+    #[arg(
+        id = "multicasts_in_flight",
+        long = "multicasts-in-flight",
+        value_name = "NUMBER",
+        env = "STRATA_MULTICASTS_IN_FLIGHT",
+        value_parser = number::<usize>
+    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    in_flight: Option<usize>,
 }
 
 #[derive(Args, Debug, Default, Serialize)]
@@ -447,6 +486,8 @@ impl Config {
             ("ingress.appends_in_flight", self.ingress.appends_in_flight as u64),
             ("ingress.append_bytes_in_flight", self.ingress.append_bytes_in_flight as u64),
             ("ingress.request_timeout_ms", self.ingress.request_timeout_ms),
+            ("multicast.bytes", self.multicast.bytes as u64),
+            ("multicast.in_flight", self.multicast.in_flight as u64),
             ("observability.access_log_lines", self.observability.access_log_lines as u64),
         ];
         match at_least_one.iter().find(|(_, value)| *value == 0) {
@@ -628,7 +669,8 @@ mod tests {
             ]
             .contains(&name);
             // In the file, the name of the table may say what they are about.
-            let short = name.strip_prefix("static_").or_else(|| name.strip_prefix("feed_")).unwrap_or(name);
+            let prefixes = ["static_", "feed_", "multicast_", "multicasts_"];
+            let short = prefixes.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name);
             let known = |table: &toml::Table| table.contains_key(name) || table.contains_key(short);
             assert!(optional || defaults.contains_key(name) || tables.into_iter().any(known), "{name}");
         }

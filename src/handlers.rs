@@ -15,6 +15,7 @@ pub mod fields;
 mod headers;
 pub mod load;
 pub mod media;
+pub mod multicast;
 mod problem;
 pub mod ranges;
 pub mod streams;

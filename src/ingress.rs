@@ -6,6 +6,7 @@
 //!                         ├─ a change feed ── subscribed inline, or resumed in the pool; events as they come
 //!                         ├─ rejected (404, 405, 406, 415, 400, 413): answered before the body is read
 //!                         ├─ a load ─ its body in chunks, each in the pool
+//!                         ├─ a multicast ─ its body, then found and committed in the pool; answered when it is taken
 //!                         ├─ bytes of a blob ─┬─ read ── the first piece inline or in the pool, the next once the last is sent
 //!                         │                   └─ written ── each piece in the pool, the next read once the last is written
 //!                         └─ else ─ body, if allowed ─┬─ short work ── inline, on the database that answers only from memory:
@@ -39,6 +40,7 @@ mod following;
 mod labels;
 mod limits;
 mod loading;
+mod multicasting;
 mod operations;
 mod peer;
 mod permits;
@@ -67,6 +69,7 @@ use crate::console;
 use crate::error::Error;
 use crate::feed::{self, Feed, Subscription};
 use crate::handlers::{self, Answer, Failure};
+use crate::multicast::{self, Multicast};
 use crate::observability::{self, Context, Observability, Recorder, Span};
 use crate::routing::{Changes, Lane, Route, Routes};
 use crate::static_files::{self, Content, Site};
@@ -136,6 +139,7 @@ impl Options {
             Limited::Appends => self.appends_in_flight,
             Limited::AppendBytes => self.append_bytes_in_flight,
             Limited::Feeds => feed::Options::default().subscribers,
+            Limited::Multicasts => multicast::Options::default().in_flight,
             Limited::Reads | Limited::Writes | Limited::Lists | Limited::Dumps => self.requests_in_flight,
         })
     }
@@ -169,6 +173,7 @@ pub struct Ingress {
     files: Option<Arc<Site>>,
     checkpoints: Option<Arc<Path>>,
     feed: Feed,
+    multicast: Multicast,
     observability: Arc<Observability>,
     recorder: Recorder,
     browsers: Browsers,
@@ -191,22 +196,23 @@ impl Ingress {
         let feed = Feed::new(database.clone(), unlimited(feed::Options::default()), handlers::write_event);
         let limits = options.limits();
         let crossing = Arc::new(Crossing::new(database, routes, &options, limits, pools.into()));
-        Ok(Self::of(crossing, None, None, feed, observability, options))
+        let multicast = Multicast::new(feed, multicast::Options::default());
+        Ok(Self::of(crossing, None, None, multicast, observability, options))
     }
 
     fn of(
         crossing: Arc<Crossing>,
         files: Option<Arc<Site>>,
         checkpoints: Option<Arc<Path>>,
-        feed: Feed,
+        multicast: Multicast,
         observability: Arc<Observability>,
         options: Options,
     ) -> Self {
-        let operations =
-            Operations::new(Arc::clone(&crossing), checkpoints.clone(), feed.clone(), Arc::clone(&observability));
-        let recorder = observability.recorder();
-        let browsers = Browsers::new(&options);
-        Self { crossing, operations, files, checkpoints, feed, observability, recorder, browsers, options }
+        let (feed, recorder, browsers) =
+            (multicast.feed().clone(), observability.recorder(), Browsers::new(&options));
+        let (checkpoint_dir, counting) = (checkpoints.clone(), Arc::clone(&observability));
+        let operations = Operations::new(Arc::clone(&crossing), checkpoint_dir, multicast.clone(), counting);
+        Self { crossing, operations, files, checkpoints, feed, multicast, observability, recorder, browsers, options }
     }
 
     /// Adds static files.
@@ -219,15 +225,17 @@ impl Ingress {
     #[must_use]
     pub fn with_checkpoints(self, directory: &Path) -> Self {
         let checkpoints = Some(Arc::from(directory));
-        Self::of(self.crossing, self.files, checkpoints, self.feed, self.observability, self.options)
+        Self::of(self.crossing, self.files, checkpoints, self.multicast, self.observability, self.options)
     }
 
-    /// Sets the limits of the change feed.
+    /// Sets the limits of the change feed and of multicasts.
     #[must_use]
-    pub fn with_feed(self, options: feed::Options) -> Self {
+    pub fn with_feed(self, options: feed::Options, multicasts: multicast::Options) -> Self {
         self.limits().set(Limited::Feeds, options.subscribers);
+        self.limits().set(Limited::Multicasts, multicasts.in_flight);
         let feed = Feed::new(self.crossing.database().clone(), unlimited(options), handlers::write_event);
-        Self::of(self.crossing, self.files, self.checkpoints, feed, self.observability, self.options)
+        let multicast = Multicast::new(feed, multicasts);
+        Self::of(self.crossing, self.files, self.checkpoints, multicast, self.observability, self.options)
     }
 
     /// Sets up the access log and timings.
@@ -237,7 +245,7 @@ impl Ingress {
     pub fn with_observability(self, options: &observability::Options) -> crate::error::Result<Self> {
         let observability = Observability::start(options, labels::names(self.crossing.routes()))?;
         let observability = Arc::new(observability);
-        Ok(Self::of(self.crossing, self.files, self.checkpoints, self.feed, observability, self.options))
+        Ok(Self::of(self.crossing, self.files, self.checkpoints, self.multicast, observability, self.options))
     }
 
     /// Returns an ingress for another thread; its counts are added to the same totals, but kept in separate memory.
@@ -249,6 +257,7 @@ impl Ingress {
             files: self.files.clone(),
             checkpoints: self.checkpoints.clone(),
             feed: self.feed.clone(),
+            multicast: self.multicast.clone(),
             observability: Arc::clone(&self.observability),
             recorder: self.observability.recorder(),
             browsers: Browsers::new(&self.options),
@@ -501,6 +510,7 @@ impl Ingress {
         let appends = route.appends();
         let limit_bytes = match appends {
             true => self.options.body_bytes.min(self.options.append_bytes_in_flight),
+            false if route.is_multicast() => self.options.body_bytes.min(self.multicast.options().bytes),
             false => self.options.body_bytes,
         };
         let announced = body.least_bytes();
@@ -636,6 +646,9 @@ async fn answer_with_body<B: Source>(mut request: Unanswered, parts: Parts, body
         Some(Err(failure)) => ingress.refuse(failure, &parts, body),
         Some(Ok(ref route)) if let Some(blob) = route.blob() => {
             Box::pin(ingress.receive(blob, &parts, body, request.context(), &peer)).await
+        }
+        Some(Ok(ref route)) if route.is_multicast() => {
+            Box::pin(ingress.multicast(route, &parts, body, request.context(), &peer)).await
         }
         Some(Ok(route)) => match route.load(ingress.options.body_bytes) {
             Some((table, load)) => {

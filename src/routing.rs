@@ -230,6 +230,7 @@ impl Routes {
         headers: &HeaderMap,
     ) -> Result<Route<'r>> {
         let is_query = rest == "query" && *method == Method::POST;
+        let takes_messages = rest == "multicast" && table.multicast.is_some();
         if let Some((id, name)) = rest.split_once('/') {
             return self.resolve_blob(table, id, name, method, query);
         }
@@ -238,7 +239,11 @@ impl Routes {
         let template = self.template_in(table, usize::from(!rest.is_empty() && !is_query));
         let verb = match rest {
             _ if *method == Method::OPTIONS => {
-                return Ok(self.options(if matches!(rest, "" | "query") { METHODS } else { RECORD }, template));
+                let is_posted = matches!(rest, "" | "query") || takes_messages;
+                return Ok(self.options(if is_posted { METHODS } else { RECORD }, template));
+            }
+            _ if takes_messages && *method == Method::POST => {
+                return self.resolve_multicast(table, query, template, headers);
             }
             _ if let Some(hold) = follows => return self.resolve_changes(table, rest, hold, template, headers),
             "" => self.collection_verb(table, method, query)?,
@@ -301,6 +306,27 @@ impl Routes {
         let target = Target::Changes(Changes { topic, after: handlers::last_event_id(headers)?, holds });
         let (accepted, body_format) = (Accepted::default(), BodyFormat::default());
         Ok(Route { routes: self, target, template, accepted, body_format })
+    }
+
+    fn resolve_multicast<'r>(
+        &'r self,
+        table: &'r Table,
+        query: &'r str,
+        template: Template,
+        headers: &HeaderMap,
+    ) -> Result<Route<'r>> {
+        handlers::unconditional(headers)?;
+        let limits = Limits::in_url(self.options.max_rows);
+        let conditions = handlers::multicast::conditions(&self.database, table, query, &limits)?;
+        let accepted = Accepted::negotiate(headers, AnswerKind::One)?;
+        let body_format = BodyFormat::from_headers(headers, Bodies::Records)?;
+        let target = Target::Multicast(table, Box::new(conditions));
+        Ok(Route { routes: self, target, template, accepted, body_format })
+    }
+
+    /// Returns the maximum number of records that one request may concern.
+    pub fn max_rows(&self) -> usize {
+        self.options.max_rows
     }
 
     fn resolve_blob<'r>(

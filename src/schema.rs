@@ -6,9 +6,12 @@
 //! Keys contain numbers ([`Table::id`], [`Stream::id`], [`Index::id`]) instead of names. A freshly parsed schema assigns them in source order;
 //! `transaction` reassigns them from the catalogue of the opened store, so that they never change for stored data. The catalogue also
 //! provides the earlier layouts of records ([`Earlier`]) and the build states of indexes ([`IndexState`]).
+//!
+//! A schema with multicasts has two tables more ([`MESSAGES`], [`REPEATS`]), which no client can name.
 
 mod directives;
 mod index;
+mod multicast;
 mod stream;
 
 use async_graphql_parser::types::{
@@ -23,13 +26,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::error::{Error, Place, Result};
 use directives::text_argument;
 pub use index::{Index, IndexKind, IndexState, Progress};
+pub use multicast::{MESSAGES, Multicast, REPEATS};
 pub(crate) use stream::check_group_name;
 pub use stream::{GROUP_BYTES, Stream};
 
 /// All tables and streams.
 #[derive(Clone, Debug)]
 pub struct Schema {
-    /// In source order.
+    /// In source order; after these, the tables of multicasts.
     pub tables: Vec<Table>,
     /// In source order. No stream has the name of a table.
     pub streams: Vec<Stream>,
@@ -60,6 +64,8 @@ pub struct Table {
     pub ttl: Option<usize>,
     /// Position of the attribute that gives the expiry of a record.
     pub expires_at: Option<usize>,
+    /// Present if messages can be sent to its records (`@multicast`).
+    pub multicast: Option<Multicast>,
     /// Every index of the table.
     pub indexes: Vec<Index>,
     /// Positions of the attributes whose values are blobs.
@@ -264,6 +270,9 @@ impl Schema {
             ));
         }
         parse_relationships(&mut schema, &tables)?;
+        if schema.tables.iter().any(|table| table.multicast.is_some()) {
+            schema.tables.extend(multicast::tables()?);
+        }
         schema.number();
         schema.set_identities();
         Ok(schema)
@@ -461,6 +470,7 @@ fn parse_table(definition: &TypeDefinition) -> Result<Table> {
         expiration: expiration(table_directive)?,
         ttl: None,
         expires_at: None,
+        multicast: None,
         indexes: Vec::new(),
         blobs: Vec::new(),
         layout: 0,
@@ -472,6 +482,7 @@ fn parse_table(definition: &TypeDefinition) -> Result<Table> {
         return Err(invalid(position, format!("table {} has no attribute with @primaryKey", table.name)));
     }
     parse_composite_indexes(&mut table, &definition.directives)?;
+    table.multicast = Multicast::parse(&table, &definition.directives)?;
     if table.expires() {
         let attribute = table.expires_at.unwrap_or(table.primary_key);
         table.indexes.push(Index::new(IndexKind::Expiry, attribute, Vec::new()));

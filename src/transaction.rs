@@ -820,6 +820,11 @@ thread_local! {
     static BATCH: std::cell::Cell<Batch> = std::cell::Cell::default();
 }
 
+/// Returns an id that no record has.
+pub(crate) fn make_id() -> String {
+    ids::Maker::new().make().to_string()
+}
+
 /// Returns the error of a verb whose locks were held by others for [`LOCK_WAIT`].
 pub fn held_too_long() -> Error {
     Error::Busy { detail: format!("timed out after {} s of waiting for a lock", LOCK_WAIT.as_secs()) }

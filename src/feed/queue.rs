@@ -8,6 +8,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use super::holds::Key;
+use super::receipt::Delivery;
 use super::{Message, SHARES, Shared, Topic};
 use crate::storage::LogPosition;
 
@@ -38,6 +39,14 @@ pub(super) struct Queued {
     pub(super) text: Bytes,
     /// Number of events in it.
     pub(super) events: u64,
+    /// Present if it is a message whose receipt is awaited.
+    pub(super) delivery: Option<Delivery>,
+}
+
+impl Queued {
+    pub(super) fn new(text: Bytes, events: u64) -> Self {
+        Self { text, events, delivery: None }
+    }
 }
 
 /// How a subscription ends once its queue is empty.
@@ -75,7 +84,7 @@ impl Queue {
         if self.state.lock().position.is_none()
             && let Some(text) = shared.text(reached, &Message::Progress)
         {
-            self.put(reached, Queued { text, events: 0 });
+            self.put(reached, Queued::new(text, 0));
         }
     }
 
@@ -114,7 +123,7 @@ impl Queue {
         if state.end.is_none()
             && let Some(position) = state.position
         {
-            state.texts.push_back(Queued { text: text(position), events: 0 });
+            state.texts.push_back(Queued::new(text(position), 0));
         }
         self.end_by(state, End::Over);
     }

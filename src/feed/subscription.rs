@@ -8,7 +8,8 @@ use bytes::Bytes;
 use super::changes::{Change, changes};
 use super::holds::Key;
 use super::queue::{Queue, Queued, Taken};
-use super::{EventId, Message, Running, Shared, Topic, ended};
+use super::receipt::Delivery;
+use super::{EventId, Message, Messages, Multicast, Running, Shared, Topic, ended};
 use crate::error::{Error, Result};
 use crate::storage::{LogPosition, Space};
 use crate::transaction::Database;
@@ -137,6 +138,7 @@ impl Subscription {
 
     fn taken(&self, queued: Queued) -> Next {
         self.shared.events.fetch_add(queued.events, Ordering::Relaxed);
+        queued.delivery.into_iter().for_each(Delivery::taken);
         Next::Text(queued.text)
     }
 
@@ -171,6 +173,7 @@ impl Subscription {
         let shared = Arc::clone(&self.shared);
         let mut log = database.store().log_from(Space::Records, position)?;
         let (mut text, mut events, mut read_bytes) = (Vec::new(), 0, 0);
+        let messages = Messages::of(database.schema());
         while read_bytes < READ_BYTES && text.len() < PIECE_BYTES {
             let Some(batch) = log.next()? else {
                 if events == 0 {
@@ -185,13 +188,24 @@ impl Subscription {
             // A batch is read again for each of its pieces, so a long batch has longer pieces.
             let most_bytes = PIECE_BYTES.max(batch.bytes() / 16);
             position = batch.position(batch.last());
-            for change in changes(&batch)? {
-                if self.queue.topic.concerns(&change) {
-                    shared.write_change(database.schema(), &change, batch.position(change.sequence), &mut text)?;
-                    events += 1;
+            for change in changes(&batch, messages.map(|messages| messages.number()))? {
+                let behind = batch.position(change.sequence);
+                match (messages, change.stored) {
+                    (Some(messages), Some(stored)) if change.table == messages.number() => {
+                        let multicast = messages.open(stored)?;
+                        if self.queue.topic.receives(&multicast)? {
+                            shared.write_multicast(&multicast, behind, &mut text)?;
+                            events += 1;
+                        }
+                    }
+                    _ if self.queue.topic.concerns(&change) => {
+                        shared.write_change(database.schema(), &change, behind, &mut text)?;
+                        events += 1;
+                    }
+                    _ => {}
                 }
                 if text.len() >= most_bytes {
-                    position = batch.position(change.sequence);
+                    position = behind;
                     break;
                 }
             }
@@ -209,7 +223,7 @@ impl Subscription {
             let detail = "the change-feed queues are full";
             Error::Busy { detail: detail.to_owned() }
         })?;
-        Ok(Queued { text, events })
+        Ok(Queued::new(text, events))
     }
 }
 
@@ -224,6 +238,15 @@ impl Drop for Subscription {
 }
 
 impl Topic {
+    /// # Errors
+    /// `Corrupt`.
+    fn receives(&self, multicast: &Multicast<'_, '_>) -> Result<bool> {
+        match &self.id {
+            Some(id) if self.table == multicast.table => multicast.is_for(id),
+            _ => Ok(false),
+        }
+    }
+
     fn concerns(&self, change: &Change<'_>) -> bool {
         let same = |(id, changed): (&str, &str)| id == changed;
         self.table == change.table && self.id.as_deref().zip(change.id).is_none_or(same)

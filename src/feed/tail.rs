@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::changes::{Change, changes};
 use super::queue::{Queue, Queued};
-use super::{Hub, Message, Shared, Tail};
+use super::{Hub, Message, Messages, Multicast, Shared, Tail};
 use crate::error::{Error, Result};
 use crate::storage::{LogPosition, LogReader, Space};
 use crate::transaction::Database;
@@ -67,6 +67,9 @@ impl Reader {
             if self.is_over() {
                 return Ok(());
             }
+            if batches < ROUND {
+                self.shared.expected.read_until(log.position().sequence);
+            }
             match batches {
                 ROUND.. => {}
                 1.. => thread::sleep(PAUSE),
@@ -89,8 +92,15 @@ impl Reader {
     fn round(&self, log: &mut LogReader<'_>) -> Result<usize> {
         for batches in 0..ROUND {
             let Some(batch) = log.next()? else { return Ok(batches) };
-            for change in changes(&batch)? {
-                self.deliver(&change, batch.position(change.sequence))?;
+            let messages = Messages::of(self.database.schema());
+            for change in changes(&batch, messages.map(|messages| messages.number()))? {
+                let position = batch.position(change.sequence);
+                match (messages, change.stored) {
+                    (Some(messages), Some(stored)) if change.table == messages.number() => {
+                        self.hand_out(&messages.open(stored)?, position)?;
+                    }
+                    _ => self.deliver(&change, position)?,
+                }
             }
             self.shared.hub().tail = Tail::At(batch.position(batch.last()));
         }
@@ -115,13 +125,42 @@ impl Reader {
         self.shared.write_change(self.database.schema(), change, behind, &mut text)?;
         let text = self.shared.counted(text);
         for queue in queues {
-            let queued = text.clone().map(|text| Queued { text, events: 1 });
-            if !queued.is_some_and(|queued| queue.put(behind, queued)) {
-                self.shared.leave(&queue);
-                self.shared.lag(&queue);
-            }
+            self.put(&queue, behind, text.clone().map(|text| Queued::new(text, 1)));
         }
         Ok(())
+    }
+
+    /// Queues a message for the subscribers of its targets.
+    fn hand_out(&self, multicast: &Multicast<'_, '_>, behind: LogPosition) -> Result<()> {
+        let (receipt, targets) = (self.shared.expected.take(&multicast.id()?), multicast.targets()?);
+        let queues: Vec<_> = {
+            let mut hub = self.shared.hub();
+            hub.tail = Tail::At(behind);
+            let of_target = |(position, id)| hub.topics.of_record(multicast.table, id).map(move |queue| (position, queue));
+            targets.iter().enumerate().flat_map(of_target).map(|(position, queue)| (position, Arc::clone(queue))).collect()
+        };
+        let text = match queues.is_empty() {
+            true => None,
+            false => {
+                let mut text = Vec::new();
+                self.shared.write_multicast(multicast, behind, &mut text)?;
+                self.shared.counted(text)
+            }
+        };
+        for (position, queue) in queues {
+            let delivery = receipt.as_ref().map(|receipt| receipt.delivery(position));
+            self.put(&queue, behind, text.clone().map(|text| Queued { text, events: 1, delivery }));
+        }
+        receipt.iter().for_each(|receipt| receipt.handed_out());
+        Ok(())
+    }
+
+    /// Queues a text; the subscriber lags if there is no room for it.
+    fn put(&self, queue: &Arc<Queue>, behind: LogPosition, queued: Option<Queued>) {
+        if !queued.is_some_and(|queued| queue.put(behind, queued)) {
+            self.shared.leave(queue);
+            self.shared.lag(queue);
+        }
     }
 
     /// Sends the current position to subscribers that have received nothing for long, and returns when the next keep-alive is due.
@@ -136,7 +175,7 @@ impl Reader {
             if since + longest > now {
                 next = next.min(since + longest);
             } else if let Some(text) = text.get_or_insert_with(|| self.shared.text(reached, &Message::Progress)) {
-                queue.put(reached, Queued { text: text.clone(), events: 0 });
+                queue.put(reached, Queued::new(text.clone(), 0));
             }
         }
         next
@@ -162,6 +201,8 @@ impl Reader {
     /// Allows another reader to be started.
     fn go_idle(&self, hub: &mut Hub) {
         hub.tail = Tail::Idle;
+        // Nobody is left to hand them out to.
+        self.shared.expected.read_until(u64::MAX);
         self.database.store().wake_after_writes(None);
     }
 

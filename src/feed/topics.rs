@@ -66,6 +66,11 @@ impl Topics {
         }
     }
 
+    /// Returns the queues of one record.
+    pub(super) fn of_record(&self, table: u32, id: &str) -> impl Iterator<Item = &Arc<Queue>> {
+        self.0.get(&table).and_then(|of_table| of_table.records.get(id)).into_iter().flatten()
+    }
+
     pub(super) fn queues(&self) -> impl Iterator<Item = &Arc<Queue>> {
         self.0.values().flat_map(|of_table| of_table.whole.iter().chain(of_table.records.values().flatten()))
     }

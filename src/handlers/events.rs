@@ -53,6 +53,7 @@ pub fn write_event(id: EventId, message: &Message<'_>, out: &mut Vec<u8>) {
         Message::Put { .. } => "event: put",
         Message::Delete { .. } => "event: delete",
         Message::Truncate => "event: truncate",
+        Message::Multicast { .. } => "event: message",
         Message::Lagged => "event: lagged",
         Message::Progress => ":",
     };
@@ -64,6 +65,8 @@ pub fn write_event(id: EventId, message: &Message<'_>, out: &mut Vec<u8>) {
         Message::Put { json } => json,
         Message::Delete { primary_key, id } => &key_object(primary_key, id),
         Message::Truncate | Message::Lagged => b"{}",
+        // An id of ours needs no escape.
+        Message::Multicast { id, body } => &[b"{\"id\":\"", id.as_bytes(), b"\",\"message\":", body, b"}"].concat(),
         Message::Progress => return out.push(b'\n'),
     };
     out.extend_from_slice(b"data: ");
@@ -93,6 +96,8 @@ mod tests {
         let delete = text(&Message::Delete { primary_key: "sku", id: "a\n\"b" });
         assert_eq!(delete, "event: delete\nid: 1-2-3-4\ndata: {\"sku\":\"a\\n\\\"b\"}\n\n");
         assert_eq!(text(&Message::Truncate), "event: truncate\nid: 1-2-3-4\ndata: {}\n\n");
+        let message = Message::Multicast { id: "0-1", body: b"[1,null]" };
+        assert_eq!(text(&message), "event: message\nid: 1-2-3-4\ndata: {\"id\":\"0-1\",\"message\":[1,null]}\n\n");
         assert_eq!(text(&Message::Lagged), "event: lagged\nid: 1-2-3-4\ndata: {}\n\n");
         assert_eq!(text(&Message::Progress), ":\nid: 1-2-3-4\n\n");
     }

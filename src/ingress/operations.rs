@@ -39,11 +39,12 @@ use super::limits::{Limited, Limits, Outcomes};
 use super::peer::Peer;
 use crate::console::Console;
 use crate::error::Error;
-use crate::feed::{self, Feed};
+use crate::feed;
 use crate::handlers::{
     self, Answer, Failure, Validator,
     coding::{self, AcceptedCoding},
 };
+use crate::multicast::{self, Multicast};
 use crate::observability::Observability;
 use crate::routing;
 use crate::schema::IndexState;
@@ -62,7 +63,7 @@ struct Shared {
     crossing: Arc<Crossing>,
     /// The directory for checkpoints; `None`: there are none.
     checkpoints: Option<Arc<Path>>,
-    feed: Feed,
+    multicast: Multicast,
     observability: Arc<Observability>,
     began: Instant,
     /// Made when it is first requested.
@@ -91,13 +92,13 @@ impl Operations {
     pub(super) fn new(
         crossing: Arc<Crossing>,
         checkpoints: Option<Arc<Path>>,
-        feed: Feed,
+        multicast: Multicast,
         observability: Arc<Observability>,
     ) -> Self {
         let state = Arc::new(Shared {
             crossing,
             checkpoints,
-            feed,
+            multicast,
             observability,
             began: Instant::now(),
             console: OnceCell::new(),
@@ -233,6 +234,7 @@ struct Counted {
     feed: feed::Counters,
     streams: OfStreams,
     registry: OfRegistry,
+    multicast: multicast::Counters,
     limits: BTreeMap<&'static str, Outcomes>,
 }
 
@@ -255,14 +257,15 @@ struct OfRegistry {
 async fn counters(State(shared): State<Arc<Shared>>, Extension(Local(is_local)): Extension<Local>) -> Response<Body> {
     match is_local {
         true => {
-            let (storage, feed) = (shared.crossing.database().counters(), shared.feed.counters());
+            let (storage, feed) = (shared.crossing.database().counters(), shared.multicast.feed().counters());
             let outcomes = |limited: Limited| (limited.name(), shared.crossing.limits.outcomes(limited));
             let limits = Limited::ALL.into_iter().map(outcomes).collect();
             let streams = shared.crossing.routes().streams();
             let streams = OfStreams { counters: streams.counters(), waiting: streams.waiting() };
             let registrations = shared.crossing.database().registrations();
-            let registry = OfRegistry { registrations, held: shared.feed.held() };
-            Json(Counted { storage, feed, streams, registry, limits }).into_response()
+            let registry = OfRegistry { registrations, held: shared.multicast.feed().held() };
+            let multicast = shared.multicast.counters();
+            Json(Counted { storage, feed, streams, registry, multicast, limits }).into_response()
         }
         false => refused(Failure::LocalOnly),
     }
@@ -462,14 +465,15 @@ async fn metrics(State(shared): State<Arc<Shared>>, Extension(Local(is_local)): 
     registry.register("strata_requests_waiting", "Requests waiting for their bodies or for a pool", waiting);
     let held = ConstGauge::new(shared.crossing.body_bytes());
     registry.register("strata_request_body_held_bytes", "Bytes of request bodies in memory", held);
-    register_feed(&shared.feed.counters(), &mut registry);
+    register_feed(&shared.multicast.feed().counters(), &mut registry);
     register_limits(&shared.crossing.limits, &mut registry);
     if is_local {
         let streams = shared.crossing.routes().streams();
         register_all("storage", &shared.crossing.database().counters(), &mut registry);
         register_all("streams", &streams.counters(), &mut registry);
         register_all("registry", &shared.crossing.database().registrations(), &mut registry);
-        let held = ConstGauge::new(shared.feed.held() as u64);
+        register_all("multicast", &shared.multicast.counters(), &mut registry);
+        let held = ConstGauge::new(shared.multicast.feed().held() as u64);
         registry.register("strata_registry_held", "Records that subscribers hold", held);
         let waiting = ConstGauge::new(streams.waiting() as u64);
         registry.register("strata_streams_waiting", "Readers and subscribers waiting for an event", waiting);

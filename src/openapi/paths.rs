@@ -38,6 +38,9 @@ pub(super) fn of<'t>(tables: impl Iterator<Item = &'t Table>, exported: impl Ite
     for table in tables {
         paths.insert(format!("/{}", table.name), collection(table));
         paths.insert(format!("/{}/query", table.name), json!({"post": list_by_body(table)}));
+        if table.multicast.is_some() {
+            paths.insert(format!("/{}/multicast", table.name), json!({"post": multicast(table)}));
+        }
         paths.insert(format!("/{}/{{id}}", table.name), record(table));
         for attribute in table.blobs.iter().map(|position| &table.attributes[*position]) {
             paths.insert(blobs::path(table, attribute), blobs::item(table, attribute));
@@ -77,6 +80,16 @@ pub(super) fn parameters(max_rows: usize) -> Value {
             text(),
         ),
         "Prefer": header("Prefer", "`return=minimal`: the response has no record.", text()),
+        "Prefer-Receipt": header(
+            "Prefer",
+            "`wait=SECONDS` (0 to 30, 1): how long to wait for subscribers; `respond-async`: not at all; `return=representation`: add the targets without delivery.",
+            text(),
+        ),
+        "Idempotency-Key": header(
+            "Idempotency-Key",
+            "The same key, query and body again send nothing.",
+            json!({"type": "string", "pattern": "^[!-~]{1,255}$"}),
+        ),
         "limit": clause(
             "limit",
             "The maximum number of records.",
@@ -292,6 +305,47 @@ fn merge(table: &Table) -> Value {
         "responses": answers::of(&[(200, answer), minimal()], &[&WITH_BODY[..], &[404, 409, 412]].concat()),
     });
     with(operation(table, "merge", "Applies a merge patch to a record"), members)
+}
+
+fn multicast(table: &Table) -> Value {
+    let count = json!({"type": "integer", "minimum": 0});
+    let answered = |required: &[&str], more: &[(&str, Value)]| {
+        let mut properties = json!({"id": schemas::id(), "targets": count});
+        more.iter().for_each(|(name, schema)| properties[name] = schema.clone());
+        json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
+    };
+    let undelivered = json!({
+        "type": "array",
+        "items": {
+            "type": "object",
+            "properties": {"id": schemas::id(), "state": {"type": "string", "enum": ["absent", "pending", "failed"]}},
+            "required": ["id", "state"],
+            "additionalProperties": false,
+        },
+    });
+    let states = ["delivered", "absent", "pending", "failed"].map(|state| (state, count.clone()));
+    let told = answered(
+        &["id", "targets", "delivered", "absent", "pending", "failed"],
+        &[&states[..], &[("undelivered", undelivered)]].concat(),
+    );
+    let repeated = ("repeated", json!({"type": "boolean", "const": true}));
+    let told = json!({"oneOf": [told, answered(&["id", "targets", "repeated"], &[repeated])]});
+    let described = "The states of the targets, or that the message repeats another one, and nothing was sent.";
+    let own = [
+        (200, in_formats(described, &told, AnswerKind::One, &[])),
+        (202, in_formats("The message is stored.", &answered(&["id", "targets"], &[]), AnswerKind::One, &[])),
+    ];
+    let own = own.map(|(status, answer)| {
+        (status, with_optional_headers(answer, &[("Preference-Applied", "The preferences that were applied.")]))
+    });
+    let mut parameters = conditions(table);
+    parameters.extend(shared(&["Idempotency-Key", "Prefer-Receipt"]));
+    let members = json!({
+        "parameters": parameters,
+        "requestBody": body_of(json!({}), &RECORDS),
+        "responses": answers::of(&own, &[&WITH_BODY[..], &[409, 507]].concat()),
+    });
+    with(operation(table, "multicast", "Sends a message to all records that satisfy a query"), members)
 }
 
 /// Returns the answer that replaces 200 if `Prefer` asks for no record.

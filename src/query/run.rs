@@ -236,13 +236,21 @@ impl Query<'_> {
         database.merge_where(&ids, patch, |record| satisfies(&checks, database, table, record))
     }
 
+    /// Returns the ids of the records that satisfy the condition, at most `most`, all at one snapshot.
+    ///
+    /// # Errors
+    /// `Invalid` if there are more; errors of the engine.
+    pub fn ids(self, database: &Database, table: &Table, most: usize) -> Result<Vec<String>> {
+        self.found(database, table, most).map(|(_, ids)| ids)
+    }
+
     /// Returns the ids of the records that satisfy the condition, and the condition: records may change after they were found, so it is
     /// evaluated again once they are locked.
     fn found(self, database: &Database, table: &Table, most: usize) -> Result<(Self, Vec<String>)> {
         let (mut ids, all) = (Vec::new(), Self { text: self.text, filter: self.filter, ..Self::default() });
         all.run(database, table, |record| {
             if ids.len() == most {
-                let detail = format!("more than max_rows = {most} records match the condition; nothing was changed");
+                let detail = format!("more than max_rows = {most} records match the condition; nothing was done");
                 return Err(Error::invalid(detail));
             }
             ids.push(record.id()?.into_owned());

@@ -42,6 +42,8 @@ pub(super) enum Target<'r> {
     /// A bulk load into a table from any number of lines.
     Load(&'r Table),
     Changes(Changes),
+    /// A message to all records of a table that match.
+    Multicast(&'r Table, Box<Query<'r>>),
     /// A stream.
     Stream(&'r Stream, streams::Asked<'r>),
     /// A batch of operations on any tables.
@@ -188,7 +190,7 @@ impl Asked<'_> {
     }
 }
 
-impl Route<'_> {
+impl<'r> Route<'r> {
     /// Returns the path template.
     pub fn template(&self) -> Template {
         self.template
@@ -197,6 +199,36 @@ impl Route<'_> {
     /// Returns the subscription to changes, if it is one. [`Route::answer`] then returns only the head.
     pub fn follows(&self) -> Option<&Changes> {
         if let Target::Changes(changes) = &self.target { Some(changes) } else { None }
+    }
+
+    /// Returns the table whose records a message is sent to, and their condition, if it is a multicast.
+    pub fn multicast(self) -> Option<(&'r Table, Query<'r>)> {
+        if let Target::Multicast(table, conditions) = self.target { Some((table, *conditions)) } else { None }
+    }
+
+    /// Returns whether it sends a message.
+    pub fn is_multicast(&self) -> bool {
+        matches!(self.target, Target::Multicast(..))
+    }
+
+    /// Returns the JSON text of a body.
+    ///
+    /// # Errors
+    /// As [`BodyFormat::json`].
+    pub fn json_of<'b>(&self, body: &'b [u8]) -> Result<Cow<'b, [u8]>> {
+        Ok(self.body_format.json(body)?)
+    }
+
+    /// Returns an answer in JSON in the negotiated format and coding.
+    ///
+    /// # Errors
+    /// `Corrupt` in the case of a defect.
+    pub fn converted(&self, answer: Answer) -> Result<Answer> {
+        let answer = self.accepted.format.convert(answer, None)?;
+        Ok(match self.coding_of(&answer) {
+            Some(coding) => coding::coded(answer, coding),
+            None => answer,
+        })
     }
 
     /// Returns how long a read of a stream waits for an event, if it does.
@@ -252,6 +284,7 @@ impl Route<'_> {
             },
             Target::Table(_, Verb::List(_) | Verb::ListByBody(_)) if self.accepted.format.is_lines() => Lane::Dumping,
             Target::Table(_, verb) => verb.lane(),
+            Target::Multicast(..) => Lane::Scanning,
             Target::Stream(_, asked) if !asked.may_write() => Lane::Reading,
             Target::Load(_) | Target::Batch | Target::Stream(..) => Lane::Writing,
             Target::Graphql(asked, _) => {
@@ -273,7 +306,7 @@ impl Route<'_> {
             Target::Table(_, verb) => verb.lane() == Lane::Writing,
             Target::Blob(blob) => matches!(blob.access, Access::Write | Access::Delete),
             Target::Stream(_, asked) => asked.may_write(),
-            Target::Load(_) | Target::Batch => true,
+            Target::Load(_) | Target::Batch | Target::Multicast(..) => true,
             Target::Graphql(_, transport) => !transport.safe,
         }
     }
@@ -283,7 +316,7 @@ impl Route<'_> {
         match &self.target {
             Target::Table(_, verb) => verb.counts() || verb.lane() == Lane::Writing,
             Target::Stream(_, asked) => asked.may_write(),
-            Target::Load(_) | Target::Batch => true,
+            Target::Load(_) | Target::Batch | Target::Multicast(..) => true,
             Target::Graphql(asked, _) => {
                 let request = asked.request(body).ok();
                 request.and_then(|request| self.routes.graphql.known_kind(&request)) == Some(Kind::Mutation)
@@ -297,7 +330,7 @@ impl Route<'_> {
         let long = match &self.target {
             Target::Options(_) | Target::Changes(..) | Target::Blob(_) => false,
             Target::Table(_, Verb::Read(_) | Verb::ReadSelected(..)) => false,
-            Target::Load(_) | Target::Batch => true,
+            Target::Load(_) | Target::Batch | Target::Multicast(..) => true,
             Target::Stream(_, asked) => asked.is_long() || body.len() > SHORT_BULK_BYTES,
             // Longer work returns `WouldBlock` once it has begun.
             Target::Graphql(..) => body.len() > SHORT_BODY_BYTES,
@@ -397,7 +430,7 @@ impl Route<'_> {
     /// Errors of the handler.
     ///
     /// # Panics
-    /// If it is a load or a blob operation ([`Route::blob`]), which are streamed.
+    /// If it is a load or a blob operation ([`Route::blob`]), which are streamed, or a multicast ([`Route::multicast`]), which is awaited.
     pub fn answer(&self, database: &Database, headers: &HeaderMap, body: &[u8]) -> Result<Answer> {
         let (format, body) = (self.accepted.format, &*self.body_format.json(body)?);
         match &self.target {
@@ -417,6 +450,7 @@ impl Route<'_> {
                 blobs::remove(database, table, id, *attribute, headers)
             }
             Target::Load(_) | Target::Blob(_) => unreachable!("it is streamed"),
+            Target::Multicast(..) => unreachable!("it is awaited"),
         }
     }
 

@@ -30,10 +30,11 @@ impl Directive {
 }
 
 /// The directives of a table.
-pub(super) const OF_TABLES: [Directive; 3] = [
+pub(super) const OF_TABLES: [Directive; 4] = [
     Directive::once("table", &["name", "durability", "expiration"]),
     EXPORT,
     Directive::repeatable("compositeIndex", &["fields"]),
+    Directive::once("multicast", &["topic"]),
 ];
 
 /// The directives of a stream.

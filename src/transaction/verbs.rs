@@ -322,6 +322,18 @@ impl<'d> Transaction<'d> {
         self.open(table, id)?.map(|record| Record::trusted(table, record.bytes().to_vec())).transpose()
     }
 
+    /// Stages a record that is written to stand in the log: the same batch deletes it.
+    ///
+    /// # Errors
+    /// As [`record::encode`].
+    pub(crate) fn pass_through(&mut self, id: &str, fields: &Fields<'_, '_>) -> Result<()> {
+        let (table, mut out) = (fields.table(), Vec::new());
+        let record = record::encode(fields, None::<&Owned<'_>>, &mut out)?;
+        self.stage(table, id, record.bytes());
+        KEY.with_borrow(|key| self.database.store().delete(&mut self.batch, Space::Records, key));
+        Ok(())
+    }
+
     /// Stages a put.
     pub(crate) fn put(&mut self, space: Space, key: &[u8], value: &[u8]) {
         self.database.store().put(&mut self.batch, space, key, value);

@@ -158,6 +158,7 @@ fn laid_out(known: &StoredTable, table: &Table, number: u8) -> Result<Table> {
         expiration: has_deadline.then_some(0),
         ttl: None,
         expires_at: None,
+        multicast: None,
         indexes: Vec::new(),
         layout: number,
         earlier: Vec::new(),

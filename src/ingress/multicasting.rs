@@ -1,0 +1,77 @@
+//! Multicasts: found and committed in the pool for lists, then awaited without a thread until nobody is left who could take the message.
+
+use http::request::Parts;
+use tokio::sync::oneshot;
+
+use super::limits::Limited;
+use super::peer::Peer;
+use super::permits::Permit;
+use super::{Ingress, Source};
+use crate::handlers::multicast::{Preferences, idempotency_key, repeated, stored, told};
+use crate::handlers::{Answer, Failure, Result};
+use crate::multicast::{Asked, Outcome, Sending};
+use crate::observability::Context;
+use crate::routing::{Lane, Route};
+use crate::schema::Durability;
+
+impl Ingress {
+    /// Sends a message and answers its sender.
+    pub(super) async fn multicast<B: Source>(
+        &self,
+        route: &Route<'_>,
+        parts: &Parts,
+        body: B,
+        context: &mut Context,
+        peer: &Peer,
+    ) -> Result<Answer> {
+        idempotency_key(&parts.headers)?;
+        let Some(place) = peer.holdings().take(Limited::Multicasts, 1, None) else {
+            return self.refuse(Failure::Overloaded, parts, body);
+        };
+        let preferences = Preferences::of(&parts.headers);
+        let (body, held) = self.read(route, parts, body, context, peer).await?;
+        let permit = Permit::take(&self.crossing, peer, Lane::Scanning).ok_or(Failure::Overloaded)?;
+        let (multicast, asking) = (self.multicast.clone(), parts.clone());
+        let sent = permit.in_pool(move |crossing| {
+            let (route, headers) = (crossing.route(&asking)?, &asking.headers);
+            let json = route.json_of(&body)?.into_owned();
+            let (table, conditions) = route.multicast().expect("it is one");
+            // The answer waits for the sync.
+            let database = crossing.database().deferring_syncs();
+            let asked = Asked { table, conditions, body: &json, key: idempotency_key(headers)? };
+            let outcome = multicast.send(&database, asked, crossing.routes().max_rows())?;
+            drop(held);
+            Ok::<_, Failure>((outcome, table.durability))
+        });
+        let waited_ms = self.options.request_timeout_ms;
+        let sent = tokio::time::timeout(self.crossing.longest_wait, sent).await;
+        let (outcome, durability) = sent.unwrap_or(Err(Failure::TimedOut { waited_ms }))??;
+        if durability == Durability::Strong {
+            self.crossing.synced().await?;
+        }
+        let answer = match outcome {
+            Outcome::Repeated { id, targets } => repeated(&id, targets),
+            Outcome::Sent(sending) if preferences.respond_async => {
+                let answer = stored(&sending, preferences);
+                // Its targets are counted as if the sender had waited.
+                tokio::spawn(awaited(sending, preferences));
+                answer
+            }
+            Outcome::Sent(sending) => told(&mut awaited(sending, preferences).await, preferences),
+        };
+        drop(place);
+        route.converted(answer)
+    }
+}
+
+/// Waits until nobody is left who could take a message, or for as long as its sender prefers.
+async fn awaited(sending: Sending, preferences: Preferences) -> Sending {
+    let (call, called) = oneshot::channel::<()>();
+    sending.when_done(move || drop(call));
+    tokio::select! {
+        biased;
+        _ = called => {}
+        () = tokio::time::sleep(preferences.wait()) => {}
+    }
+    sending
+}

@@ -1,0 +1,317 @@
+//! Multicasts: a message to every record that matches a query, stored before it is sent, and counted where it is taken.
+//!
+//! ```text
+//! conditions ─ at one snapshot ─ targets ─┐
+//! key ─ known with the same digest? ──────┼─ one commit ── write-ahead log ── `feed`: queues of the targets' subscribers
+//! body ───────────────────────────────────┘                                   └ [`Receipt`]: taken, or nobody is left who could
+//! ```
+//! The message is a record of the table of messages, which the same commit deletes: it stands in the log, for the live subscribers and for
+//! those who resume, and takes no room in a table. What is kept of it is its idempotency key, if it has one.
+//!
+//! Whoever sends waits for nothing here: [`Sending::when_done`] calls back once nobody is left who could still take the message.
+//!
+//! Non-goals: how a subscriber gets it (`feed`); the time for which the sender waits, and its answer (`ingress`, `handlers`).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::{Deserialize, Serialize};
+use twox_hash::XxHash3_64;
+
+use crate::encoding::body::parse_value;
+use crate::encoding::{Fields, Value};
+use crate::error::{Error, Result};
+use crate::feed::{Feed, Receipt, Standing};
+use crate::query::Query;
+use crate::schema::{MESSAGES, REPEATS, Table};
+use crate::transaction::{Database, Precondition, Transaction, make_id};
+
+/// Limits on multicasts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    /// The maximum size of a message.
+    #[serde(deserialize_with = "crate::size::deserialize")]
+    pub bytes: usize,
+    /// How long an idempotency key is known, in seconds.
+    pub keep_s: u64,
+    /// Maximum number of multicasts without an answer.
+    pub in_flight: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { bytes: 64 << 10, keep_s: 3600, in_flight: 64 }
+    }
+}
+
+/// Counters since the server was started. The states of targets are those of the answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counters {
+    /// Number of messages sent.
+    pub messages: u64,
+    /// Number of requests that repeated one, and sent nothing.
+    pub repeated: u64,
+    /// Number of targets of these messages; the sum of the following, but for those whose answer is not decided yet.
+    pub targets: u64,
+    /// Number of those of whom a subscriber took the message.
+    pub delivered: u64,
+    /// Number of those without a subscriber.
+    pub absent: u64,
+    /// Number of those with a subscriber that had not taken it.
+    pub pending: u64,
+    /// Number of those to whom a transport failed to hand it.
+    pub failed: u64,
+}
+
+/// The counters behind [`Counters`].
+#[derive(Default)]
+struct Counts {
+    messages: AtomicU64,
+    repeated: AtomicU64,
+    targets: AtomicU64,
+    /// By standing.
+    standings: [AtomicU64; 3],
+}
+
+/// A message to be sent.
+pub struct Asked<'a> {
+    /// The table of its targets.
+    pub table: &'a Table,
+    /// The condition that its targets satisfy.
+    pub conditions: Query<'a>,
+    /// One JSON value.
+    pub body: &'a [u8],
+    /// The idempotency key.
+    pub key: Option<&'a str>,
+}
+
+/// What became of a message.
+pub enum Outcome {
+    /// It is stored, and being handed out.
+    Sent(Sending),
+    /// The key was known: nothing was sent.
+    Repeated {
+        /// The id of the first message.
+        id: String,
+        /// The number of its targets.
+        targets: u64,
+    },
+}
+
+/// A message that is being handed out. Its targets are counted by their states when these are first asked for, or when it is dropped.
+pub struct Sending {
+    counts: Arc<Counts>,
+    id: String,
+    /// Ascending.
+    targets: Vec<String>,
+    /// `None` if there are no targets.
+    receipt: Option<Arc<Receipt>>,
+    standings: Option<Vec<Standing>>,
+}
+
+/// Sends messages. Clones share their counters.
+#[derive(Clone)]
+pub struct Multicast {
+    feed: Feed,
+    options: Options,
+    counts: Arc<Counts>,
+}
+
+impl Multicast {
+    /// Creates one over the feed of a database.
+    pub fn new(feed: Feed, options: Options) -> Self {
+        Self { feed, options, counts: Arc::default() }
+    }
+
+    /// Returns the feed that hands messages out.
+    pub fn feed(&self) -> &Feed {
+        &self.feed
+    }
+
+    /// Returns its limits.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Stores a message to every record that matches, at most `most`, and has the feed hand it out. It has the durability of the table.
+    ///
+    /// # Errors
+    /// `Invalid` if the body is not JSON, or more records match; `Conflict` if the key is known with another query or body; `Busy`; what the
+    /// engine returns. In each case nothing is sent, and the key is not taken.
+    pub fn send(&self, database: &Database, asked: Asked<'_>, most: usize) -> Result<Outcome> {
+        let Asked { table, conditions, body, key } = asked;
+        let schema = database.schema();
+        let (Some(messages), Some(repeats)) = (schema.table(MESSAGES), schema.table(REPEATS)) else {
+            return Err(Error::invalid(format!("table {} takes no multicasts: it has no @multicast", table.name)));
+        };
+        let attribute = messages.attribute("body").expect("the schema gives it this attribute");
+        let body = parse_value(&messages.attributes[attribute], body)?;
+        let repeat = key.map(|key| Repeat::new(table, key, &conditions, &body));
+        if let Some(repeat) = &repeat
+            && let Some(known) = database.transact(|transaction| repeat.find(transaction, repeats))?
+        {
+            return Ok(self.repeated(known));
+        }
+        let mut targets = conditions.ids(database, table, most)?;
+        targets.sort_unstable();
+        let id = make_id();
+        let ids = targets.iter().map(|id| Value::from(id.as_str())).collect();
+        let message = fields(
+            messages,
+            [
+                ("id", Value::from(id.as_str())),
+                ("target", Value::Int(i64::from(table.id))),
+                ("ids", Value::List(ids)),
+                ("body", body),
+            ],
+        );
+        let until = database.now() / 1000 + i64::try_from(self.options.keep_s).map_or(i64::MAX, |keep_s| keep_s * 1000);
+        let expected = (!targets.is_empty()).then(|| self.feed.expect(&id, targets.len()));
+        let known = database.transact(|transaction| {
+            if let Some(repeat) = &repeat {
+                if let Some(known) = repeat.find(transaction, repeats)? {
+                    return Ok(Some(known));
+                }
+                repeat.remember(transaction, repeats, &id, targets.len(), until)?;
+            }
+            if !targets.is_empty() {
+                transaction.pass_through(&id, &message)?;
+            }
+            transaction.require(table.durability);
+            Ok(None)
+        })?;
+        if let Some(known) = known {
+            return Ok(self.repeated(known));
+        }
+        self.counts.messages.fetch_add(1, Ordering::Relaxed);
+        self.counts.targets.fetch_add(targets.len() as u64, Ordering::Relaxed);
+        drop(message);
+        let receipt = expected.map(|expected| expected.committed());
+        Ok(Outcome::Sent(Sending { counts: Arc::clone(&self.counts), id, targets, receipt, standings: None }))
+    }
+
+    fn repeated(&self, (id, targets): (String, u64)) -> Outcome {
+        self.counts.repeated.fetch_add(1, Ordering::Relaxed);
+        Outcome::Repeated { id, targets }
+    }
+
+    /// Returns the current counters.
+    pub fn counters(&self) -> Counters {
+        let Counts { messages, repeated, targets, standings } = &*self.counts;
+        let number = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let of = |standing: Standing| number(&standings[standing as usize]);
+        Counters {
+            messages: number(messages),
+            repeated: number(repeated),
+            targets: number(targets),
+            delivered: of(Standing::Delivered),
+            absent: of(Standing::Absent),
+            pending: of(Standing::Pending),
+            failed: 0,
+        }
+    }
+}
+
+impl Sending {
+    /// Returns the id of the message.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Returns the number of its targets.
+    pub fn targets(&self) -> usize {
+        self.targets.len()
+    }
+
+    /// Calls back once nobody is left who could still take it, perhaps at once. The callback must neither block nor panic.
+    pub fn when_done(&self, wake: impl FnOnce() + Send + 'static) {
+        match &self.receipt {
+            Some(receipt) => receipt.when_done(wake),
+            None => wake(),
+        }
+    }
+
+    /// Returns each target with its state, which is the one that it had when it was first asked for; ascending by id.
+    pub fn standings(&mut self) -> impl Iterator<Item = (&str, Standing)> {
+        let (counts, receipt) = (&self.counts, &self.receipt);
+        let standings = self.standings.get_or_insert_with(|| {
+            let standings: Vec<_> = receipt.iter().flat_map(|receipt| receipt.standings()).collect();
+            for standing in &standings {
+                counts.standings[*standing as usize].fetch_add(1, Ordering::Relaxed);
+            }
+            standings
+        });
+        self.targets.iter().map(String::as_str).zip(standings.iter().copied())
+    }
+}
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        drop(self.standings());
+    }
+}
+
+/// An idempotency key with what was asked for.
+struct Repeat {
+    /// The table by its number, and the key.
+    id: String,
+    digest: i64,
+}
+
+impl Repeat {
+    fn new(table: &Table, key: &str, conditions: &Query<'_>, body: &Value<'_>) -> Self {
+        let body = if let Value::Json(json) = body { json } else { "null" };
+        let asked = [conditions.text.as_bytes(), b"\0", body.as_bytes()].concat();
+        Self { id: format!("{}/{key}", table.id), digest: XxHash3_64::oneshot(&asked).cast_signed() }
+    }
+
+    /// Returns the id of the first message with this key, and the number of its targets.
+    ///
+    /// # Errors
+    /// `Conflict` if something else was asked for.
+    fn find(&self, transaction: &mut Transaction<'_>, repeats: &Table) -> Result<Option<(String, u64)>> {
+        let Some(known) = transaction.read(repeats, &self.id)? else { return Ok(None) };
+        let value = |name| known.value(repeats.attribute(name).expect("the schema gives it this attribute"));
+        match (value("message")?, value("targets")?, value("digest")?) {
+            (Value::Text(id), Value::Int(targets), Value::Int(digest)) if digest == self.digest => {
+                Ok(Some((id.into_owned(), targets.cast_unsigned())))
+            }
+            (Value::Text(_), Value::Int(_), Value::Int(_)) => Err(Error::Conflict {
+                detail: "the Idempotency-Key is known with another query or body".to_owned(),
+                pointer: String::new(),
+            }),
+            _ => Err(Error::corrupt("an idempotency key has no message")),
+        }
+    }
+
+    fn remember(
+        &self,
+        transaction: &mut Transaction<'_>,
+        repeats: &Table,
+        message: &str,
+        targets: usize,
+        until: i64,
+    ) -> Result<()> {
+        let fields = fields(
+            repeats,
+            [
+                ("message", Value::from(message)),
+                ("targets", Value::Int(targets as i64)),
+                ("digest", Value::Int(self.digest)),
+                ("until", Value::Int(until)),
+            ],
+        );
+        transaction.replace(&self.id, fields, &Precondition::None).map(drop)
+    }
+}
+
+/// Returns fields of a table of multicasts, which fit their attributes.
+fn fields<'t, 'v, const N: usize>(table: &'t Table, values: [(&str, Value<'v>); N]) -> Fields<'t, 'v> {
+    let mut fields = Fields::of(table);
+    for (name, value) in values {
+        let position = table.attribute(name).expect("the schema gives it this attribute");
+        fields.values_mut()[position] = Some(value);
+    }
+    fields
+}
