@@ -315,3 +315,6 @@ fn fields<'t, 'v, const N: usize>(table: &'t Table, values: [(&str, Value<'v>); 
     }
     fields
 }
+
+#[cfg(test)]
+mod tests;

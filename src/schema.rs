@@ -343,6 +343,11 @@ impl Table {
         self.indexes.iter().find(|index| index.attribute == attribute && index.kind == kind)
     }
 
+    /// Returns whether no client can name it: it is one of multicasts.
+    pub fn is_internal(&self) -> bool {
+        [MESSAGES, REPEATS].contains(&self.name.as_str())
+    }
+
     /// Returns whether any of its records may expire.
     pub fn expires(&self) -> bool {
         self.expiration.is_some() || self.expires_at.is_some()
