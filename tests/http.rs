@@ -24,6 +24,7 @@ mod files;
 mod ids;
 mod indexes;
 mod local;
+mod multicast;
 mod pages;
 mod private;
 mod process;
