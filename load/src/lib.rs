@@ -2,7 +2,7 @@
 //!
 //! It speaks HTTP to a server process and shares no code with it. A module imports only from those above it:
 //! a `scenario` says what to do, `schedule` when, `ledger` keeps account of every request, `connection` carries them, over `tls` or
-//! not, `streams` keeps account of every event, `engine` runs them, `result` is what is `stored`, `rules` read a result and nothing else, so
+//! not, `streams` keeps account of every event, `multicasts` of every message and its deliveries, `engine` runs them, `result` is what is `stored`, `rules` read a result and nothing else, so
 //! that `load check` can judge a file as the run did.
 
 pub mod output;
@@ -29,6 +29,7 @@ pub mod url;
 pub mod tls;
 pub mod connection;
 pub mod streams;
+pub mod multicasts;
 pub mod client;
 pub mod null_server;
 pub mod server;

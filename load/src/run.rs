@@ -8,17 +8,21 @@ use crate::client::Client;
 use crate::clocks::{self, Cpu, Held, Watch};
 use crate::connection::Target;
 use crate::counters;
+use crate::descriptors;
 use crate::engine::{Engine, Measured};
 use crate::feeds::Followers;
 use crate::interrupt;
 use crate::ledger::Account;
 use crate::live::{self, Phase};
+use crate::multicasts::deliveries::judge;
+use crate::multicasts::listeners::Listening;
+use crate::multicasts::sends::Sends;
 use crate::output::remark;
 use crate::programs::{Companions, Place, Programs};
 use crate::quota::Quota;
 use crate::result::{
-    Cell, CheckRun, Counters, Counts, FORMAT, Limited, Loop, Processes, Run, Setup, StageRun, Subscribed, Validity,
-    Window,
+    Cell, CheckRun, Counters, Counts, FORMAT, Limited, Loop, Multicasts, Processes, Run, Setup, StageRun, Subscribed,
+    Validity, Window,
 };
 use crate::rules;
 use crate::scenario::{Effect, Http, Restarts, Scenario, Stage};
@@ -121,6 +125,7 @@ impl<'a> Filled<'a> {
         let target = self.server.target(scenario.http)?;
         let followers = (!scenario.feeds.is_empty()).then(|| Followers::start(&scenario.feeds, &target));
         let subscribers = self.subscribe(scenario, &target).map_err(|reason| self.server.explain(reason))?;
+        let listening = self.listen(scenario).map_err(|reason| self.server.explain(reason))?;
         let companions = self.place().map(|place| self.programs.start(scenario, &place)).transpose()?;
         live::phase(Phase::WarmUp);
         let processors = self.server.pinned.as_ref().map(|pinned| pinned.client.as_slice());
@@ -141,6 +146,7 @@ impl<'a> Filled<'a> {
             followers,
             asked_before,
             subscribers,
+            listening,
             companions: companions.unwrap_or_default(),
             target,
             engine,
@@ -184,6 +190,16 @@ impl Filled<'_> {
         }
     }
 
+    /// Opens the subscribers to whom messages are sent; none where the scenario has none.
+    fn listen(&self, scenario: &Scenario) -> Result<Option<Listening>, String> {
+        if scenario.listeners().next().is_none() {
+            return Ok(None);
+        }
+        let connections = scenario.listeners().map(|kind| kind.connections.unwrap_or(kind.count)).sum::<usize>();
+        descriptors::reserve(scenario.load.connections + connections, scenario.load.threads + 1)?;
+        Listening::start(scenario.listeners(), &self.server.target(Http::One)?).map(Some)
+    }
+
     /// What came of the promises of the stream: everything is read back. None where nothing is acknowledged.
     fn promises(&self, scenario: &Scenario, appends: &[Appends]) -> Result<Option<Promises>, String> {
         let Some(stream) = scenario.acknowledged_stream() else { return Ok(None) };
@@ -202,6 +218,7 @@ pub struct Session<'a> {
     followers: Option<Followers>,
     restarts: Option<Restarts>,
     subscribers: Option<Running>,
+    listening: Option<Listening>,
     /// Requests of the subscribers before the first reading of the counters, and behind it.
     asked_before: [Requests; 2],
     companions: Companions,
@@ -287,11 +304,12 @@ impl Session<'_> {
         let kills = self.restarts.map(|_| self.target.reach.outages().met);
         let server_now = self.server().and_then(Cpu::of).filter(|_| self.windows > 1);
         let server_throughout = server_now.zip(self.server_at_first).map(|(now, first)| now.since(&first));
-        let appends = self.engine.end();
+        let (appends, sends) = self.engine.end();
         let drain = Duration::from_secs_f64(scenario.load.drain_seconds);
         let partitions = self.filled.stream_from.len();
         let subscribers =
             self.subscribers.map(|running| subscribed(running, self.asked_before, &appends, partitions, drain));
+        let multicasts = self.listening.map(|listening| multicasts(scenario, listening, sends, drain));
         let beside = self.companions.end();
         let counters = self.restarts.map_or_else(|| client.counters(), |_| None);
         if let (Some(_), None, Some(reason)) = (&self.counters, &counters, self.target.reach.failure()) {
@@ -340,6 +358,7 @@ impl Session<'_> {
             promises,
             kills,
             subscribers,
+            multicasts,
             beside,
             checks: if aborted { Vec::new() } else { self.filled.checks(scenario) },
             quota: server.quota.as_ref().map(|quota| limited(quota, throttled_periods)),
@@ -431,6 +450,15 @@ fn subscribed(
         requests_at_most: asked.sent - before[0].answered,
         kinds: taken.iter().map(judged).collect(),
     }
+}
+
+/// Ends the subscribers to whom messages were sent when all has come, or after the drain; what came of the messages.
+fn multicasts(scenario: &Scenario, listening: Listening, sends: Vec<Sends>, drain: Duration) -> Multicasts {
+    let sends: Vec<_> = sends.into_iter().flat_map(Sends::into_all).collect();
+    let due = sends.iter().filter_map(|send| send.answer).map(|answer| answer.delivered + answer.pending).sum();
+    let (received, requests) = listening.end(due, drain);
+    let resume = scenario.listeners().any(|kind| kind.stalled > 0.0);
+    Multicasts::of(&judge(&sends, &received.concat(), resume), requests)
 }
 
 /// What a stage measured.

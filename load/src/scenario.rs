@@ -302,10 +302,15 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// The body of a request about a row.
-    pub fn body_of(&self, row: u64) -> Option<String> {
+    /// The body of a request about a row; `call` is the number of the request.
+    pub fn body_of(&self, row: u64, call: u64) -> Option<String> {
         let body = self.body.as_ref()?;
-        Some(body.with(row, |text| self.items.iter().for_each(|items| items.write(row, text))))
+        Some(body.with(row, call, |text| self.items.iter().for_each(|items| items.write(row, text))))
+    }
+
+    /// Whether it sends a message: its body has a place for the number of the request, by which subscribers know it.
+    pub fn sends(&self) -> bool {
+        self.body.as_ref().is_some_and(Template::has_call)
     }
 
     /// What kind of work it is.
@@ -364,13 +369,33 @@ pub struct Effect {
     /// The operations that make it step.
     pub operations: Vec<String>,
     /// Steps for each of their requests that are counted.
-    pub each: f64,
+    pub each: Steps,
     /// Which of their requests are.
     #[serde(default, skip_serializing_if = "Of::is_ok")]
     pub of: Of,
     /// Whether more steps are as good.
     #[serde(default)]
     pub at_least: bool,
+}
+
+/// Steps of a counter for each request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Steps {
+    /// So many.
+    Number(f64),
+    /// As many as is varied from run to run, `{fan_out}`.
+    FanOut(Template),
+}
+
+impl Steps {
+    /// How many; 0 where it is not decided yet.
+    pub fn number(&self) -> f64 {
+        match self {
+            Self::Number(number) => *number,
+            Self::FanOut(text) => text.of(0).parse().unwrap_or(0.0),
+        }
+    }
 }
 
 /// What must be reached; declared before the run.
@@ -419,6 +444,13 @@ pub enum Bound {
     },
     /// A quantile of the time from the intended start of an append to the arrival of its event, at every kind of subscribers.
     Lag {
+        /// From 0 to 1.
+        quantile: f64,
+        /// In milliseconds.
+        at_most_ms: f64,
+    },
+    /// A quantile of the time from the intended start of a multicast to its arrival at the last subscriber that it reached.
+    LastLag {
         /// From 0 to 1.
         quantile: f64,
         /// In milliseconds.
@@ -499,6 +531,11 @@ impl Scenario {
             None => Ok(scenario),
             Some((key, reason)) => Err(refusal(key, reason)),
         }
+    }
+
+    /// The subscribers to whom messages are sent.
+    pub fn listeners(&self) -> impl Iterator<Item = &Subscribers> {
+        self.subscribers.iter().filter(|subscribers| subscribers.call.is_some())
     }
 
     /// The stream whose events are acknowledged; none where no operation says so.

@@ -254,7 +254,7 @@ impl Server {
     pub fn target(&self, http: Http) -> Result<Target, String> {
         let tls = self.trust.as_ref().map(|trust| Tls::new(trust, &self.place.host, http)).transpose()?;
         let (address, authority, reach) = (self.address, self.place.authority.clone(), Arc::clone(&self.reach));
-        Ok(Target { address, authority, http, tls, reach })
+        Ok(Target { address, authority, http, tls, reach, receive_bytes: None })
     }
 }
 

@@ -112,6 +112,7 @@ fn write_run(run: &Run, out: &mut String) -> std::fmt::Result {
         writeln!(out, "server ended {} times; requests in flight: {met}\n", kills.len())?;
     }
     write_subscribers(run, out)?;
+    write_multicasts(run, out)?;
     write_promises(run, out)?;
     write_programs(run, out)?;
     for judged in &run.objectives {
@@ -344,6 +345,44 @@ fn write_subscribers(run: &Run, out: &mut String) -> std::fmt::Result {
     Ok(())
 }
 
+/// What came of messages, over all and by fan-out, and how long they took to the last subscriber.
+fn write_multicasts(run: &Run, out: &mut String) -> std::fmt::Result {
+    let Some(found) = &run.multicasts else { return Ok(()) };
+    let counts = [
+        ("messages", found.answered),
+        ("targets", found.targets),
+        ("received", found.received),
+        ("lost", found.lost),
+        ("doubled", found.doubled),
+        ("stray", found.stray),
+        ("absent", found.absent),
+        ("pending", found.pending),
+        ("unanswered", found.unanswered),
+        ("resumed", found.lagged),
+    ];
+    writeln!(out, "{}", counts.map(|(what, count)| format!("{what} {count}")).join(", "))?;
+    let received = found.received as f64;
+    let cpu = run.processes.server.filter(|_| found.received > 0).map(|cpu| figure(cpu.seconds() / received * 1e6));
+    let rate = figure(received / run.window.seconds);
+    writeln!(out, "deliveries/s: {rate}; server CPU us a delivery: {}\n", cpu.unwrap_or_else(absent))?;
+    let heads = ["lag ms", "messages", "received", "mean", "p50", "p95", "p99", "max"];
+    let mut rows = vec![heads.map(str::to_owned).to_vec()];
+    let mut row = |what: String, answered: u64, received: u64, lag: &Option<Statistics>| {
+        let of = |value: fn(&Statistics) -> f64| lag.as_ref().map_or_else(absent, |lag| milliseconds(value(lag)));
+        let mut row = vec![what, answered.to_string(), received.to_string(), of(|lag| lag.mean)];
+        row.extend([0.5, 0.95, 0.99].map(|at| quantile(lag.as_ref(), at)));
+        row.push(of(|lag| lag.max as f64));
+        rows.push(row);
+    };
+    row("to each".to_owned(), found.answered, found.received, &found.lag);
+    row("to the last".to_owned(), found.answered, found.received, &found.last_lag);
+    for own in &found.by_fan_out {
+        let targets = own.up_to.map_or("of more".to_owned(), |up_to| format!("of up to {up_to}"));
+        row(format!("to the last {targets}"), own.answered, own.received, &own.last_lag);
+    }
+    write_rows(out, &rows)
+}
+
 /// What came of each promise of a stream.
 fn write_promises(run: &Run, out: &mut String) -> std::fmt::Result {
     let Some(promises) = &run.promises else { return Ok(()) };
@@ -396,6 +435,9 @@ fn objective(judged: &Judged) -> String {
             format!("growth of {} at most {at_most}", format!("{of:?}").to_lowercase())
         }
         Bound::Lag { quantile, at_most_ms } => format!("p{} of the lag at most {at_most_ms} ms", quantile * 100.0),
+        Bound::LastLag { quantile, at_most_ms } => {
+            format!("p{} of the last lag at most {at_most_ms} ms", quantile * 100.0)
+        }
         Bound::Response { quantile, at_most_ms } => format!("p{} at most {at_most_ms} ms", quantile * 100.0),
     };
     let about = what.stage.map_or(about.clone(), |stage| format!("{about}, stage {stage}"));

@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use super::faults::{MOST_CONNECTIONS, is_program, is_share};
 use super::programs::PROGRAM;
-use super::{Class, Scenario};
+use super::{Class, Scenario, Steps};
+use crate::template::Template;
 
 /// What is varied; each combination is a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -26,6 +27,8 @@ pub struct Sweep {
     pub rates: Vec<f64>,
     /// Processors that the server may use, as parts of one.
     pub server_cpus: Vec<f64>,
+    /// What stands for `{fan_out}` in the paths and bodies of operations, and in effects.
+    pub fan_out: Vec<u64>,
     /// What stands for `{program}` in the names of programs.
     pub programs: Vec<String>,
     /// Whether each operation runs alone.
@@ -110,10 +113,18 @@ impl Sweep {
         if !self.programs.is_empty() && !scenario.programs().any(|name| name.contains(PROGRAM)) {
             return fault("programs", format!("no name of a program has {PROGRAM}"));
         }
+        if !self.fan_out.iter().all(|number| (1..=1_000_000).contains(number)) {
+            return fault("fan_out", "from 1 to a million".to_owned());
+        }
+        if self.fan_out.is_empty() == scenario.has_fan_out() {
+            let reason = "numbers for {fan_out}, which stands in the path or the body of an operation";
+            return fault("fan_out", reason.to_owned());
+        }
         let repeats = self.repeats.map_or(1, |repeats| repeats.get() as usize);
         let apart = if self.apart { scenario.operations.len() } else { 1 };
         let (mixes, connections, programs) = (self.mixes.len(), self.connections.len(), self.programs.len());
-        let varied = [repeats, apart, mixes, connections, self.rates.len(), self.server_cpus.len(), programs];
+        let (rates, server_cpus, fan_out) = (self.rates.len(), self.server_cpus.len(), self.fan_out.len());
+        let varied = [repeats, apart, mixes, connections, rates, server_cpus, fan_out, programs];
         if varied.into_iter().fold(1, |runs: usize, values| runs.saturating_mul(values.max(1))) > 10_000 {
             return fault("repeats", "at most ten thousand runs in all".to_owned());
         }
@@ -157,6 +168,19 @@ impl Scenario {
             scenario.load.server_cpus = Some(*cpus);
             scenario.name += &format!("-{cpus}-cpu").replace('.', "-");
         });
+        vary(&mut variants, &sweep.fan_out, |scenario, number| {
+            for operation in &mut scenario.operations {
+                operation.path = operation.path.with_fan_out(*number);
+                operation.expect = operation.expect.with_fan_out(*number);
+                operation.body = operation.body.as_ref().map(|body| body.with_fan_out(*number));
+            }
+            for effect in &mut scenario.effects {
+                if let Steps::FanOut(text) = &effect.each {
+                    effect.each = Steps::Number(text.with_fan_out(*number).of(0).parse().unwrap_or(0.0));
+                }
+            }
+            scenario.name += &format!("-{number}");
+        });
         vary(&mut variants, &sweep.programs, |scenario, program| {
             let names = scenario.beside.iter_mut().map(|beside| &mut beside.program);
             let names = names.chain(scenario.checks.iter_mut().map(|check| &mut check.program));
@@ -167,6 +191,14 @@ impl Scenario {
             scenario.name += &scenario.repeat.map_or(String::new(), |repeat| format!("-repeat-{repeat}"));
         }
         variants
+    }
+
+    /// Whether an operation has a place for what is varied.
+    fn has_fan_out(&self) -> bool {
+        let of = |operation: &super::Operation| {
+            operation.expect.templates().chain(&operation.body).chain([&operation.path]).any(Template::has_fan_out)
+        };
+        self.operations.iter().any(of)
     }
 
     fn mixed(&mut self, mix: &Mix) {

@@ -1,0 +1,257 @@
+//! Subscribers of records to which messages are sent: Server-Sent Events from before the warm-up until everything that answers call delivered
+//! has come, or the drain is over. One that is told that it is behind resumes where it was.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::{HeaderValue, Request};
+use http_body_util::Full;
+use tokio::runtime::Builder;
+use tokio::sync::watch;
+use tokio::task::LocalSet;
+
+use crate::connection::{Connection, Target};
+use crate::json::Json;
+use crate::scenario::{Http, Subscribers};
+use crate::streams::appends::nanoseconds;
+
+use super::deliveries::Received;
+
+/// How long all of them may take to be open.
+const TO_OPEN: Duration = Duration::from_secs(60);
+
+/// Bytes that the system takes in for one that reads nothing.
+const STALLED_BYTES: u32 = 4096;
+
+/// The header by which one resumes.
+const LAST_EVENT_ID: &str = "last-event-id";
+
+/// How far the load is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Requests are sent.
+    Loading,
+    /// Those that read nothing begin to.
+    Draining,
+    /// All are to end.
+    Over,
+}
+
+/// Running subscribers.
+#[derive(Debug)]
+pub struct Listening {
+    stage: watch::Sender<Stage>,
+    thread: JoinHandle<Vec<Vec<Received>>>,
+    /// Messages that have come.
+    came: Arc<AtomicU64>,
+    requests: Arc<AtomicU64>,
+}
+
+impl Listening {
+    /// Opens all of them, on a thread of their own.
+    ///
+    /// # Errors
+    /// They are not open in time.
+    pub fn start<'a>(kinds: impl Iterator<Item = &'a Subscribers>, target: &Target) -> Result<Self, String> {
+        let (stage, stages) = watch::channel(Stage::Loading);
+        let (opened, open) = mpsc::channel();
+        let (came, requests) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
+        let shared = Shared { target: target.clone(), stages, came: Arc::clone(&came), requests: Arc::clone(&requests) };
+        let kinds: Vec<_> = kinds.cloned().collect();
+        let number = kinds.iter().map(|kind| kind.count).sum();
+        let thread = std::thread::Builder::new().name("load-listeners".to_owned()).spawn(move || {
+            let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime can be made");
+            LocalSet::new().block_on(&runtime, listen_all(kinds, Rc::new(shared), opened))
+        });
+        let thread = thread.expect("a thread can be started");
+        let end = Instant::now() + TO_OPEN;
+        for _ in 0..number {
+            let left = end.saturating_duration_since(Instant::now());
+            open.recv_timeout(left).map_err(|_| "the subscribers are not open in time".to_owned())?;
+        }
+        Ok(Self { stage, thread, came, requests })
+    }
+
+    /// How many requests they have sent so far. Each has its end with its stream.
+    pub fn requests(&self) -> u64 {
+        self.requests.load(Ordering::SeqCst)
+    }
+
+    /// Ends them when so many messages have come, or after this time; what each received, by kind.
+    pub fn end(self, messages: u64, at_most: Duration) -> (Vec<Vec<Received>>, u64) {
+        let _ = self.stage.send(Stage::Draining);
+        let begun = Instant::now();
+        while self.came.load(Ordering::SeqCst) < messages && begun.elapsed() < at_most {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // What was sent once too often is not far behind.
+        std::thread::sleep(Duration::from_millis(100));
+        let _ = self.stage.send(Stage::Over);
+        let received = self.thread.join().expect("no subscriber panics");
+        (received, self.requests.load(Ordering::SeqCst))
+    }
+}
+
+/// What all of them use.
+struct Shared {
+    target: Target,
+    stages: watch::Receiver<Stage>,
+    came: Arc<AtomicU64>,
+    requests: Arc<AtomicU64>,
+}
+
+async fn listen_all(kinds: Vec<Subscribers>, shared: Rc<Shared>, opened: mpsc::Sender<()>) -> Vec<Vec<Received>> {
+    let mut tasks = Vec::new();
+    for kind in kinds {
+        let mut connections = connections(&kind, &shared.target);
+        let start = |number: usize| {
+            let listener = Listener {
+                path: kind.path.of(number as u64),
+                call: kind.call.clone().unwrap_or_default(),
+                each: kind.each.iter().map(|(at, text)| (at.clone(), text.of(number as u64))).collect(),
+                is_stalled: kind.is_stalled(number),
+                shared: Rc::clone(&shared),
+                received: RefCell::default(),
+            };
+            // The last of a list, which was made in the other order.
+            let connection = connections.pop().expect("there is one for each");
+            let (opened, mut stages) = (opened.clone(), shared.stages.clone());
+            tokio::task::spawn_local(async move {
+                tokio::select! {
+                    () = listener.listen(&connection, opened) => {}
+                    _ = stages.wait_for(|stage| *stage == Stage::Over) => {}
+                }
+                listener.received.into_inner()
+            })
+        };
+        tasks.push((0..kind.count).map(start).collect::<Vec<_>>());
+    }
+    let mut all = Vec::new();
+    for tasks in tasks {
+        let mut own = Vec::with_capacity(tasks.len());
+        for task in tasks {
+            own.push(task.await.expect("no subscriber panics"));
+        }
+        all.push(own);
+    }
+    all
+}
+
+/// A connection for each of a kind, or streams of those that they share, in no order that matters.
+fn connections(kind: &Subscribers, target: &Target) -> Vec<Connection> {
+    match kind.connections {
+        Some(number) => {
+            let target = Target { http: Http::Two, ..target.clone() };
+            let shared = (0..number).flat_map(|_| Connection::slots(&target, kind.count.div_ceil(number)));
+            shared.take(kind.count).collect()
+        }
+        None => {
+            let one = |number: usize| {
+                let receive_bytes = kind.is_stalled(number).then_some(STALLED_BYTES);
+                Connection::slots(&Target { http: Http::One, receive_bytes, ..target.clone() }, 1).remove(0)
+            };
+            (0..kind.count).rev().map(one).collect()
+        }
+    }
+}
+
+/// One of them, as it goes.
+struct Listener {
+    path: String,
+    call: String,
+    each: Vec<(String, String)>,
+    is_stalled: bool,
+    shared: Rc<Shared>,
+    received: RefCell<Received>,
+}
+
+/// What was understood of a stream.
+#[derive(Default)]
+struct Events {
+    line: Vec<u8>,
+    name: Vec<u8>,
+    data: Vec<u8>,
+    last_id: Vec<u8>,
+    lagged: bool,
+}
+
+impl Listener {
+    /// Listens until the server ends it. Where it is told that it is behind, it goes on behind the last event that it has.
+    async fn listen(&self, connection: &Connection, opened: mpsc::Sender<()>) {
+        let (mut opened, mut last_id) = (Some(opened), Vec::new());
+        loop {
+            let mut request = Request::new(Full::<Bytes>::default());
+            // The scenario was refused if its paths were none.
+            *request.uri_mut() = self.path.parse().unwrap_or_default();
+            if let (false, Ok(value)) = (last_id.is_empty(), HeaderValue::from_bytes(&last_id)) {
+                request.headers_mut().insert(LAST_EVENT_ID, value);
+            }
+            let events = RefCell::new(Events { last_id: std::mem::take(&mut last_id), ..Events::default() });
+            let begin = async {
+                // Nobody may wait for it any more.
+                let _ = opened.take().is_some_and(|opened| opened.send(()).is_ok());
+                if self.is_stalled {
+                    let _ = self.shared.stages.clone().wait_for(|stage| *stage != Stage::Loading).await;
+                }
+            };
+            self.shared.requests.fetch_add(1, Ordering::SeqCst);
+            // However it ended, it has.
+            let _ = connection.stream_from(request, begin, |bytes| self.take(&mut events.borrow_mut(), bytes)).await;
+            let Events { lagged, last_id: resume, .. } = events.into_inner();
+            if !lagged {
+                self.received.borrow_mut().ended = true;
+                // What has ended has no more to come.
+                return std::future::pending().await;
+            }
+            self.received.borrow_mut().lagged += 1;
+            last_id = resume;
+        }
+    }
+
+    /// Takes what came (`text/event-stream`).
+    fn take(&self, events: &mut Events, bytes: &[u8]) {
+        for byte in bytes {
+            if *byte != b'\n' {
+                events.line.push(*byte);
+                continue;
+            }
+            let line = std::mem::take(&mut events.line);
+            let value = |field: &[u8]| Some(line.strip_prefix(field)?.trim_ascii_start().to_vec());
+            if let Some(name) = value(b"event:") {
+                events.name = name;
+            } else if let Some(id) = value(b"id:") {
+                events.last_id = id;
+            } else if let Some(data) = value(b"data:") {
+                events.data = data;
+            } else if line.is_empty() {
+                let (name, data) = (std::mem::take(&mut events.name), std::mem::take(&mut events.data));
+                match &name[..] {
+                    b"message" => self.note(&data),
+                    b"lagged" => events.lagged = true,
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn note(&self, data: &[u8]) {
+        let now = nanoseconds(Instant::now());
+        let read = Json::read(data);
+        let call = read.as_ref().and_then(|read| read.at(&self.call)?.number());
+        let is_for_it = |read: &Json<'_>| {
+            self.each.iter().all(|(at, text)| read.at(at).is_some_and(|value| value.text() == *text))
+        };
+        let mut received = self.received.borrow_mut();
+        match call {
+            Some(call) if read.as_ref().is_some_and(is_for_it) => received.messages.push((call, now)),
+            _ => received.strays += 1,
+        }
+        self.shared.came.fetch_add(1, Ordering::SeqCst);
+    }
+}
