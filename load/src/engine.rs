@@ -448,28 +448,31 @@ impl Worker {
             return Some(CarriedOut { started, ended, wait: Some(wait), again: None });
         }
         let checked = answer.and_then(|answer| operation.expect.check(row, answer.status.as_u16(), &body));
-        let mut outcome = match (pending, checked) {
-            (None, Ok(Some(read))) if let Some(sending) = sending => {
-                if sending.answer(&read) { Ok(()) } else { Err(Failure::Body) }
-            }
-            (None, Err(failure)) if failure.changed_nothing() => {
-                sending.into_iter().for_each(Sending::refuse);
-                Err(failure)
-            }
-            (Some((acknowledges, pending)), Ok(read)) => {
+        let mut outcome = match (pending, sending, checked) {
+            (Some((acknowledges, pending)), _, Ok(read)) => {
                 if read.is_some_and(|read| pending.acknowledge(acknowledges, &read)) {
                     Ok(())
                 } else {
                     Err(Failure::Body)
                 }
             }
-            (Some((_, pending)), Err(failure)) => {
+            (Some((_, pending)), _, Err(failure)) => {
                 if failure.changed_nothing() {
                     pending.refuse();
                 }
                 Err(failure)
             }
-            (None, checked) => checked.map(drop),
+            (None, Some(sending), Ok(read)) => match read.is_some_and(|read| sending.answer(&read)) {
+                true => Ok(()),
+                false => Err(Failure::Body),
+            },
+            (None, Some(sending), Err(failure)) => {
+                if failure.changed_nothing() {
+                    sending.refuse();
+                }
+                Err(failure)
+            }
+            (None, None, checked) => checked.map(drop),
         };
         if outcome.is_ok() && !operation.follow.is_empty() {
             let left = limit - (ended - started).min(limit);

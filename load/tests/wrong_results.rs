@@ -112,6 +112,7 @@ fn right(open: bool) -> Run {
         promises: None,
         kills: None,
         subscribers: None,
+        multicasts: None,
         quota: None,
         counters: Counters { before: counters(5), after: counters(995) },
         objectives: Vec::new(),

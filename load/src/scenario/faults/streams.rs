@@ -23,6 +23,9 @@ impl Operation {
         match &self.items {
             _ if has_either(&self.path) => Some(("path", NO_ITEMS)),
             _ if self.expect.templates().any(has_either) => Some(("expect", NO_ITEMS)),
+            _ if self.sends() && !self.expect.is_about_json() => {
+                Some(("expect", "what becomes of a message is in JSON: has, equal or between"))
+            }
             Some(items) if !items.each.is_of_row() => Some(("items.each", "no list is in a list")),
             Some(items) if !(1..=MOST_ITEMS).contains(&items.count) => Some(("items.count", "from 1 to 10 000")),
             Some(_) if !is_in_body => Some(("items", "its body has no place for them: {items}")),
