@@ -209,7 +209,7 @@ impl Expected {
         if self.number.load(Ordering::Relaxed) == 0 {
             return;
         }
-        let is_passed = |_: &Box<str>, unread: &mut Unread| unread.committed.is_some_and(|committed| committed <= reached);
+        let is_passed = |_: &_, unread: &mut Unread| unread.committed.is_some_and(|committed| committed <= reached);
         let passed: Vec<_> = self.change(|messages| messages.extract_if(is_passed).collect());
         passed.iter().for_each(|(_, unread)| unread.receipt.handed_out());
     }

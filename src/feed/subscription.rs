@@ -25,6 +25,8 @@ pub struct Subscription {
     running: Weak<Running>,
     shared: Arc<Shared>,
     queue: Arc<Queue>,
+    /// Whether it has begun to hold its record, if it is to.
+    is_holding: bool,
     /// The position it has caught up to, if it is not live.
     behind: Option<LogPosition>,
     /// What it has read itself.
@@ -90,11 +92,14 @@ impl Subscription {
             Some(after) => Self::resume(running, topic, after, holds)?,
             None => Self::begin(running, topic, holds)?,
         };
-        // After it began: a write that comes later is noticed.
-        match database.read(table, &id)? {
-            Some(_) => Ok(subscription),
-            None => Err(Error::NotFound { detail: format!("there is no record {id:?} in {}", table.name) }),
+        // After it began: a write that comes later is noticed, and one that came before it, but after the record was looked at, is not.
+        if database.read(table, &id)?.is_none() {
+            return Err(Error::NotFound { detail: format!("there is no record {id:?} in {}", table.name) });
         }
+        if let Some(key) = &subscription.queue.holds {
+            subscription.shared.holds.look_at(key, database.now());
+        }
+        Ok(subscription)
     }
 
     fn new(running: &Arc<Running>, topic: Topic, holds: Option<Key>) -> Result<Self> {
@@ -105,12 +110,13 @@ impl Subscription {
         let before = shared.subscribers.fetch_add(1, Ordering::Relaxed);
         let queue = Queue::new(shared, topic, holds);
         let (weak, shared) = (Arc::downgrade(running), Arc::clone(shared));
-        let subscription = Self { running: weak, shared, queue, behind: None, piece: None };
+        let mut subscription = Self { running: weak, shared, queue, is_holding: false, behind: None, piece: None };
         if before >= most {
             return Err(Error::Busy { detail: format!("the limit of {most} change-feed subscribers is reached") });
         }
         if let Some(key) = &subscription.queue.holds {
             subscription.shared.holds.hold(&running.database, key)?;
+            subscription.is_holding = true;
         }
         Ok(subscription)
     }
@@ -137,8 +143,8 @@ impl Subscription {
     }
 
     fn taken(&self, queued: Queued) -> Next {
-        self.shared.events.fetch_add(queued.events, Ordering::Relaxed);
         queued.delivery.into_iter().for_each(Delivery::taken);
+        self.shared.events.fetch_add(queued.events, Ordering::Relaxed);
         Next::Text(queued.text)
     }
 
@@ -230,7 +236,7 @@ impl Subscription {
 impl Drop for Subscription {
     fn drop(&mut self) {
         self.shared.leave(&self.queue);
-        if let Some(key) = &self.queue.holds {
+        if let Some(key) = self.queue.holds.as_ref().filter(|_| self.is_holding) {
             self.shared.holds.release(key);
         }
         self.shared.subscribers.fetch_sub(1, Ordering::Relaxed);

@@ -90,9 +90,9 @@ impl Reader {
 
     /// Delivers up to [`ROUND`] batches and returns how many there were.
     fn round(&self, log: &mut LogReader<'_>) -> Result<usize> {
+        let messages = Messages::of(self.database.schema());
         for batches in 0..ROUND {
             let Some(batch) = log.next()? else { return Ok(batches) };
-            let messages = Messages::of(self.database.schema());
             for change in changes(&batch, messages.map(|messages| messages.number()))? {
                 let position = batch.position(change.sequence);
                 match (messages, change.stored) {
@@ -132,13 +132,17 @@ impl Reader {
 
     /// Queues a message for the subscribers of its targets.
     fn hand_out(&self, multicast: &Multicast<'_, '_>, behind: LogPosition) -> Result<()> {
-        let (receipt, targets) = (self.shared.expected.take(&multicast.id()?), multicast.targets()?);
-        let queues: Vec<_> = {
-            let mut hub = self.shared.hub();
-            hub.tail = Tail::At(behind);
-            let of_target = |(position, id)| hub.topics.of_record(multicast.table, id).map(move |queue| (position, queue));
-            targets.iter().enumerate().flat_map(of_target).map(|(position, queue)| (position, Arc::clone(queue))).collect()
-        };
+        let (id, targets) = (multicast.id()?, multicast.targets()?);
+        // Before the position is: whoever commits then finds the message handed out.
+        let receipt = self.shared.expected.take(&id);
+        let mut queues = Vec::new();
+        let mut hub = self.shared.hub();
+        hub.tail = Tail::At(behind);
+        for (position, id) in targets.iter().enumerate() {
+            let of_target = hub.topics.of_record(multicast.table, id);
+            queues.extend(of_target.map(|queue| (position, Arc::clone(queue))));
+        }
+        drop(hub);
         let text = match queues.is_empty() {
             true => None,
             false => {

@@ -24,6 +24,7 @@ fn write(id: EventId, message: &Message<'_>, out: &mut Vec<u8>) {
         Message::Put { json } => format!("put {}", String::from_utf8_lossy(json)),
         Message::Delete { primary_key, id } => format!("delete {primary_key}={id}"),
         Message::Truncate => "truncate".to_owned(),
+        Message::Multicast { id, body } => format!("message {id} {}", String::from_utf8_lossy(body)),
         Message::Progress => "progress".to_owned(),
         Message::Lagged => "lagged".to_owned(),
     };

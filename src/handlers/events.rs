@@ -66,7 +66,7 @@ pub fn write_event(id: EventId, message: &Message<'_>, out: &mut Vec<u8>) {
         Message::Delete { primary_key, id } => &key_object(primary_key, id),
         Message::Truncate | Message::Lagged => b"{}",
         // An id of ours needs no escape.
-        Message::Multicast { id, body } => &[b"{\"id\":\"", id.as_bytes(), b"\",\"message\":", body, b"}"].concat(),
+        Message::Multicast { id, body } => &message_object(id, body),
         Message::Progress => return out.push(b'\n'),
     };
     out.extend_from_slice(b"data: ");
@@ -78,6 +78,10 @@ pub fn write_event(id: EventId, message: &Message<'_>, out: &mut Vec<u8>) {
 fn key_object(name: &str, value: &str) -> Vec<u8> {
     let object = serde_json::Map::from_iter([(name.to_owned(), value.into())]);
     serde_json::to_vec(&object).expect("a text is JSON")
+}
+
+fn message_object(id: &str, body: &[u8]) -> Vec<u8> {
+    [format!("{{\"id\":\"{id}\",\"message\":").as_bytes(), body, b"}"].concat()
 }
 
 #[cfg(test)]
