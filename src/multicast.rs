@@ -166,7 +166,8 @@ impl Multicast {
                 ("body", body),
             ],
         );
-        let until = database.now() / 1000 + i64::try_from(self.options.keep_s).map_or(i64::MAX, |keep_s| keep_s * 1000);
+        let kept_ms = i64::try_from(self.options.keep_s).map_or(i64::MAX, |keep_s| keep_s.saturating_mul(1000));
+        let until = (database.now() / 1000).saturating_add(kept_ms);
         let expected = (!targets.is_empty()).then(|| self.feed.expect(&id, targets.len()));
         let known = database.transact(|transaction| {
             if let Some(repeat) = &repeat {
@@ -248,7 +249,7 @@ impl Sending {
 
 impl Drop for Sending {
     fn drop(&mut self) {
-        drop(self.standings());
+        let _ = self.standings();
     }
 }
 
@@ -261,7 +262,7 @@ struct Repeat {
 
 impl Repeat {
     fn new(table: &Table, key: &str, conditions: &Query<'_>, body: &Value<'_>) -> Self {
-        let body = if let Value::Json(json) = body { json } else { "null" };
+        let body = if let Value::Json(json) = body { &**json } else { "null" };
         let asked = [conditions.text.as_bytes(), b"\0", body.as_bytes()].concat();
         Self { id: format!("{}/{key}", table.id), digest: XxHash3_64::oneshot(&asked).cast_signed() }
     }

@@ -16,13 +16,13 @@ use http::{HeaderMap, Method, Uri};
 use percent_encoding::percent_decode_str;
 
 use crate::error::{Error, Place};
+use crate::feed::Topic;
 use crate::graphql::{Graphql, Transport};
 use crate::handlers::{
     self, Failure, Options, Result, batch,
     coding::AcceptedCoding,
     media::{self, Accepted, AnswerKind, Bodies, BodyFormat, Format, Syntax},
 };
-use crate::feed::Topic;
 use crate::openapi;
 use crate::query::{Limits, Query};
 use crate::schema::{Schema, Stream, Table};
@@ -444,7 +444,7 @@ fn without_default_limit(mut query: Query<'_>, format: Format) -> Query<'_> {
 }
 
 /// Whether a subscription asks to hold its record.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 enum Hold {
     No,
     /// It does, at this position of the query.

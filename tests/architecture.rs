@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 /// The layers, lowest first. A layer that is not there yet has its place already.
-const LAYERS: [&str; 25] = [
+const LAYERS: [&str; 26] = [
     "plant",
     "error",
     "size",
@@ -19,6 +19,7 @@ const LAYERS: [&str; 25] = [
     "transaction",
     "query",
     "feed",
+    "multicast",
     "blobs",
     "streams",
     "maintenance",

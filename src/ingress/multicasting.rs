@@ -24,7 +24,9 @@ impl Ingress {
         context: &mut Context,
         peer: &Peer,
     ) -> Result<Answer> {
-        idempotency_key(&parts.headers)?;
+        if let Err(failure) = idempotency_key(&parts.headers) {
+            return self.refuse(failure, parts, body);
+        }
         let Some(place) = peer.holdings().take(Limited::Multicasts, 1, None) else {
             return self.refuse(Failure::Overloaded, parts, body);
         };

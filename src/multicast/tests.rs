@@ -38,8 +38,7 @@ fn write(id: EventId, message: &Message<'_>, out: &mut Vec<u8>) {
 }
 
 fn open(directory: &Path) -> Database {
-    let options =
-        storage::Options { cache_bytes: 8 << 20, feed_log_bytes: 1 << 30, ..storage::Options::default() };
+    let options = storage::Options { cache_bytes: 8 << 20, feed_log_bytes: 1 << 30, ..storage::Options::default() };
     Database::open(directory, Schema::parse(SDL).unwrap(), &options).unwrap()
 }
 
@@ -80,6 +79,15 @@ impl World {
         wait_for(&sending);
         let standings = sending.standings().map(|(id, standing)| (id.to_owned(), standing)).collect();
         (sending.id().to_owned(), standings)
+    }
+
+    /// Waits until subscribers have taken so many events.
+    fn wait_for_events(&self, events: u64) {
+        let begun = std::time::Instant::now();
+        while self.multicast.feed().counters().events < events {
+            assert!(begun.elapsed() < TIMEOUT);
+            std::thread::yield_now();
+        }
     }
 
     fn subscribe(&self, id: &str) -> Subscriber {
@@ -245,15 +253,13 @@ fn who_does_not_take_it_is_pending_and_delays_nobody() {
     let stalled = world.multicast.feed().subscribe(Topic::record(world.table("Device"), "a")).unwrap();
     let reading = world.subscribe("b");
     let Outcome::Sent(mut sending) = world.send("Device", "", "1", None).unwrap() else { panic!("it is sent") };
-    let begun = std::time::Instant::now();
     // It is in both queues, and one has given it away.
-    while world.multicast.feed().counters().events == 0 {
-        assert!(begun.elapsed() < TIMEOUT);
-    }
+    world.wait_for_events(1);
     let told: Vec<_> = sending.standings().map(|(_, standing)| standing).collect();
     assert_eq!(told, [Standing::Pending, Standing::Delivered]);
     drop(sending);
     let Outcome::Sent(sending) = world.send("Device", "", "2", None).unwrap() else { panic!("it is sent") };
+    world.wait_for_events(2);
     drop(stalled);
     wait_for(&sending);
     reading.stop();

@@ -208,7 +208,9 @@ impl Database {
         let ids = slices.iter().map(|key| key::id_of_record(key).ok_or_else(|| Error::corrupt("an entry has no id")));
         let ids = ids.collect::<Result<Vec<_>>>()?;
         let Reclaimed { examined, deleted, damage } = self.delete_expired(table, &ids)?;
-        self.shared.registrations.expired.fetch_add(deleted as u64, Ordering::Relaxed);
+        if table.expiration.is_some() {
+            self.shared.registrations.expired.fetch_add(deleted as u64, Ordering::Relaxed);
+        }
         if let Some(error) = damage {
             background.report_damage(table, &error);
         }

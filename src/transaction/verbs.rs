@@ -288,6 +288,10 @@ impl<'d> Transaction<'d> {
         if now < due {
             return Ok(Renewal::DueAt(due));
         }
+        // Long records take several transactions.
+        if self.check_room().is_err() {
+            return Ok(Renewal::DueAt(now));
+        }
         let after = before.renewed(now.saturating_add(time_to_live))?;
         indexes::change(self.database.store(), self.database.reach, &mut self.batch, id, &before, &after)?;
         KEY.with_borrow_mut(|key| {
