@@ -674,11 +674,7 @@ async fn answer_with_body<B: Source>(mut request: Unanswered, parts: Parts, body
 }
 
 /// Answers with a change feed.
-async fn answer_with_changes(
-    mut request: Unanswered,
-    parts: Parts,
-    changes: Changes,
-) -> Response<Body> {
+async fn answer_with_changes(mut request: Unanswered, parts: Parts, changes: Changes) -> Response<Body> {
     let ingress = Arc::clone(&request.ingress);
     if parts.method == Method::HEAD {
         return request.finish(handlers::event_stream(Either::Left(Full::default())));

@@ -92,7 +92,7 @@ impl Subscription {
             Some(after) => Self::resume(running, topic, after, holds)?,
             None => Self::begin(running, topic, holds)?,
         };
-        // After it began: a write that comes later is noticed, and one that came before it, but after the record was looked at, is not.
+        // After it began: a write that comes later is noticed. One that came earlier may have come after the record was looked at.
         if database.read(table, &id)?.is_none() {
             return Err(Error::NotFound { detail: format!("there is no record {id:?} in {}", table.name) });
         }
