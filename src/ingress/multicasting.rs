@@ -6,6 +6,7 @@ use tokio::sync::oneshot;
 use super::limits::Limited;
 use super::peer::Peer;
 use super::permits::Permit;
+use super::pieces::Waiting;
 use super::{Ingress, Source};
 use crate::handlers::multicast::{Preferences, idempotency_key, repeated, stored, told};
 use crate::handlers::{Answer, Failure, Result};
@@ -13,6 +14,7 @@ use crate::multicast::{Asked, Outcome, Sending};
 use crate::observability::Context;
 use crate::routing::{Lane, Route};
 use crate::schema::Durability;
+use crate::transaction::Interrupt;
 
 impl Ingress {
     /// Sends a message and answers its sender.
@@ -34,12 +36,15 @@ impl Ingress {
         let (body, held) = self.read(route, parts, body, context, peer).await?;
         let permit = Permit::take(&self.crossing, peer, Lane::Scanning).ok_or(Failure::Overloaded)?;
         let (multicast, asking) = (self.multicast.clone(), parts.clone());
+        // Whoever is not there any more when the targets are found sends nothing.
+        let waiting = Waiting(Interrupt::default());
+        let abandoned = waiting.0.clone();
         let sent = permit.in_pool(move |crossing| {
             let (route, headers) = (crossing.route(&asking)?, &asking.headers);
             let json = route.json_of(&body)?.into_owned();
             let (table, conditions) = route.multicast().expect("it is one");
             // The answer waits for the sync.
-            let database = crossing.database().deferring_syncs();
+            let database = crossing.database().interrupted_by(&abandoned).deferring_syncs();
             let asked = Asked { table, conditions, body: &json, key: idempotency_key(headers)? };
             let outcome = multicast.send(&database, asked, crossing.routes().max_rows())?;
             drop(held);
@@ -48,6 +53,7 @@ impl Ingress {
         let waited_ms = self.options.request_timeout_ms;
         let sent = tokio::time::timeout(self.crossing.longest_wait, sent).await;
         let (outcome, durability) = sent.unwrap_or(Err(Failure::TimedOut { waited_ms }))??;
+        drop(waiting);
         if durability == Durability::Strong {
             self.crossing.synced().await?;
         }
@@ -55,13 +61,15 @@ impl Ingress {
             Outcome::Repeated { id, targets } => repeated(&id, targets),
             Outcome::Sent(sending) if preferences.respond_async => {
                 let answer = stored(&sending, preferences);
-                // Its targets are counted as if the sender had waited.
-                tokio::spawn(awaited(sending, preferences));
+                // Its targets are counted, and it counts as in flight, as if the sender had waited.
+                tokio::spawn(async move {
+                    drop(awaited(sending, preferences).await);
+                    drop(place);
+                });
                 answer
             }
             Outcome::Sent(sending) => told(&mut awaited(sending, preferences).await, preferences),
         };
-        drop(place);
         route.converted(answer)
     }
 }
