@@ -157,10 +157,12 @@ macro_rules! built_in {
 }
 
 /// The built-in scenarios, by name.
-pub const SCENARIOS: [(&str, &str); 26] = built_in!("scenarios":
+pub const SCENARIOS: [(&str, &str); 35] = built_in!("scenarios":
     "throughput-read" "throughput-write" "rest-crud" "rest-relationships" "graphql" "graphql-twin" "blob-storage" "update" "join" "select"
     "static-files" "lists" "quota-static" "quota-list" "sustained" "single-write" "bulk-write"
-    "read-throughput" "write-read-lag" "mixed-workload" "backpressure" "consistency" "peak-single" "peak-bulk" "tables-beside" "cold-storage");
+    "read-throughput" "write-read-lag" "mixed-workload" "backpressure" "consistency" "peak-single" "peak-bulk" "tables-beside" "cold-storage"
+    "registry-register" "registry-enumerate" "registry-multicast" "registry-mixed" "registry-tenants" "registry-stalled" "registry-ramp"
+    "registry-burst" "registry-sustained");
 
 /// Built-in scenarios that are run together, by the name of the group.
 pub const GROUPS: [(&str, &[&str]); 1] = [(
@@ -428,7 +430,7 @@ impl Flags {
         if let Some((_, reason)) = (Schedule::Constant { rate: first, seconds: 1.0 }).fault() {
             return Err(format!("--first: {reason}"));
         }
-        descriptors::reserve(scenario.load.connections, scenario.load.threads)?;
+        descriptors::reserve(scenario.connections(), scenario.load.threads)?;
         prepare(&self.results)?;
         if !scenario.objectives.iter().any(|objective| matches!(objective.bound, Bound::Response { .. })) {
             let objective = |operation: &Operation| Objective {
@@ -479,7 +481,7 @@ impl Flags {
         }
         interrupt::listen(server::kill_started)?;
         for variant in &variants {
-            descriptors::reserve(variant.load.connections, variant.load.threads)?;
+            descriptors::reserve(variant.connections(), variant.load.threads)?;
         }
         prepare(&self.results)?;
         let begun = Instant::now();
@@ -575,8 +577,8 @@ impl Flags {
         let mut points = Vec::new();
         let [ours, theirs] = sides;
         for (one, another) in ours.iter().zip(&theirs) {
-            let [one, another] = [&one.load, &another.load];
-            descriptors::reserve(one.connections.saturating_add(another.connections), one.threads + another.threads)?;
+            let connections = one.connections().saturating_add(another.connections());
+            descriptors::reserve(connections, one.load.threads + another.load.threads)?;
         }
         for (one, another) in ours.into_iter().zip(theirs) {
             let sides = [self.side(one)?, other.1.side(another)?];

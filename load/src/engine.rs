@@ -28,10 +28,10 @@ use crate::expectation::Failure;
 use crate::interrupt;
 use crate::ledger::{Account, Arrival, Ledger};
 use crate::live::{self, Phase};
+use crate::multicasts::sends::{Pending as Sending, Sends};
 use crate::pinning::pin;
 use crate::random::{Choice, Random, mixed};
 use crate::scenario::{Operation, Row, Scenario, Stage};
-use crate::multicasts::sends::{Pending as Sending, Sends};
 use crate::streams::appends::{Appends, Pending};
 
 use users::{End, Left};

@@ -180,12 +180,10 @@ impl From<Delivered> for Deliveries {
     }
 }
 
-/// What came of messages, as answers say and as subscribers received them; those of the warm-up count in what is wrong, and in nothing else.
+/// What came of messages, as answers say and as subscribers received them. Those of the warm-up are in what is wrong, and in no other figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Multicasts {
-    /// Requests of the subscribers, of which each ends with its stream.
-    pub requests: u64,
     /// Messages whose requests were answered.
     pub answered: u64,
     /// Those of the warm-up.
@@ -204,7 +202,7 @@ pub struct Multicasts {
     pub failed: u64,
     /// Messages of answered requests that subscribers received, each once.
     pub received: u64,
-    /// Those that answers call delivered, and nobody received.
+    /// Those that answers call delivered or pending, and nobody received.
     pub lost: u64,
     /// Those that came to a subscriber again.
     pub doubled: u64,
@@ -239,12 +237,11 @@ pub struct FanOut {
 }
 
 impl Multicasts {
-    /// Of what was judged; the subscribers have sent so many requests.
-    pub fn of(found: &multicasts::deliveries::Delivered, requests: u64) -> Self {
+    /// Of what was judged.
+    pub fn of(found: &multicasts::deliveries::Delivered) -> Self {
         let of = |times| Statistics::of(times, 0, found.unrecorded);
         let by_fan_out = FAN_OUTS.iter().zip(&found.by_fan_out).filter(|(_, (answered, ..))| *answered > 0);
         Self {
-            requests,
             answered: found.answered,
             answered_in_warm_up: found.answered_in_warm_up,
             unanswered: found.unanswered,

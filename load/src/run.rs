@@ -16,7 +16,7 @@ use crate::ledger::Account;
 use crate::live::{self, Phase};
 use crate::multicasts::deliveries::judge;
 use crate::multicasts::listeners::Listening;
-use crate::multicasts::sends::Sends;
+use crate::multicasts::sends::{Answer, Sends};
 use crate::output::remark;
 use crate::programs::{Companions, Place, Programs};
 use crate::quota::Quota;
@@ -25,7 +25,7 @@ use crate::result::{
     Validity, Window,
 };
 use crate::rules;
-use crate::scenario::{Effect, Http, Restarts, Scenario, Stage};
+use crate::scenario::{Effect, Http, Load, Restarts, Scenario, Stage};
 use crate::server::Server;
 use crate::stored;
 use crate::streams::appends::{self, Appends};
@@ -125,10 +125,10 @@ impl<'a> Filled<'a> {
         let target = self.server.target(scenario.http)?;
         let followers = (!scenario.feeds.is_empty()).then(|| Followers::start(&scenario.feeds, &target));
         let subscribers = self.subscribe(scenario, &target).map_err(|reason| self.server.explain(reason))?;
-        let listening = self.listen(scenario).map_err(|reason| self.server.explain(reason))?;
+        let processors = self.server.pinned.as_ref().map(|pinned| pinned.client.as_slice());
+        let listening = self.listen(scenario, processors).map_err(|reason| self.server.explain(reason))?;
         let companions = self.place().map(|place| self.programs.start(scenario, &place)).transpose()?;
         live::phase(Phase::WarmUp);
-        let processors = self.server.pinned.as_ref().map(|pinned| pinned.client.as_slice());
         let requests = || subscribers.as_ref().map_or_else(Requests::default, Running::requests);
         let warm = || {
             let (engine, accounts) = Engine::start(scenario, &target, processors)?;
@@ -181,7 +181,7 @@ impl Filled<'_> {
 
     /// Opens the subscribers of the stream, where it ends now; none where the scenario has none.
     fn subscribe(&self, scenario: &Scenario, target: &Target) -> Result<Option<Running>, String> {
-        match scenario.acknowledged_stream().filter(|_| !scenario.subscribers.is_empty()) {
+        match scenario.acknowledged_stream().filter(|_| scenario.followers().next().is_some()) {
             None => Ok(None),
             Some(stream) => {
                 let from = self.client.high_watermarks(stream)?;
@@ -191,13 +191,12 @@ impl Filled<'_> {
     }
 
     /// Opens the subscribers to whom messages are sent; none where the scenario has none.
-    fn listen(&self, scenario: &Scenario) -> Result<Option<Listening>, String> {
+    fn listen(&self, scenario: &Scenario, processors: Option<&[usize]>) -> Result<Option<Listening>, String> {
         if scenario.listeners().next().is_none() {
             return Ok(None);
         }
-        let connections = scenario.listeners().map(|kind| kind.connections.unwrap_or(kind.count)).sum::<usize>();
-        descriptors::reserve(scenario.load.connections + connections, scenario.load.threads + 1)?;
-        Listening::start(scenario.listeners(), &self.server.target(Http::One)?).map(Some)
+        descriptors::reserve(scenario.connections(), scenario.load.threads + 1)?;
+        Listening::start(scenario.listeners(), |http| self.server.target(http), processors).map(Some)
     }
 
     /// What came of the promises of the stream: everything is read back. None where nothing is acknowledged.
@@ -309,12 +308,13 @@ impl Session<'_> {
         let partitions = self.filled.stream_from.len();
         let subscribers =
             self.subscribers.map(|running| subscribed(running, self.asked_before, &appends, partitions, drain));
-        let multicasts = self.listening.map(|listening| multicasts(scenario, listening, sends, drain));
         let beside = self.companions.end();
         let counters = self.restarts.map_or_else(|| client.counters(), |_| None);
         if let (Some(_), None, Some(reason)) = (&self.counters, &counters, self.target.reach.failure()) {
             return Err(server.explain(format!("{} responds no more: {reason}", server.url)));
         }
+        // Behind the counters: their streams, which last as long as the run, are no part of the server's own time.
+        let multicasts = self.listening.map(|listening| multicasts(scenario, listening, sends, drain));
         let promises = self.filled.promises(scenario, &appends).map_err(|reason| server.explain(reason))?;
         let feeds = self.followers.map_or_else(Vec::new, Followers::stop);
         let throttled_periods = self.throttled_periods.zip(server.throttled_periods());
@@ -327,7 +327,6 @@ impl Session<'_> {
         let stages = load.stages.iter().zip(&self.stages);
         let stages =
             stages.map(|(stage, (measured, processes))| of_stage(stage, measured, processes, names())).collect();
-        let planned = load.arrivals_seconds();
         let mut run = Run {
             format: FORMAT,
             id: self.id,
@@ -338,10 +337,7 @@ impl Session<'_> {
             processors: processors(),
             plan: names().collect(),
             setup: self.setup,
-            window: Window {
-                seconds: self.seconds,
-                arrivals_seconds: planned.map(|planned| if aborted { planned.min(self.seconds) } else { planned }),
-            },
+            window: window_of(load, self.seconds, aborted),
             throughput: total.ok as f64 / self.seconds,
             cells,
             stages,
@@ -455,10 +451,17 @@ fn subscribed(
 /// Ends the subscribers to whom messages were sent when all has come, or after the drain; what came of the messages.
 fn multicasts(scenario: &Scenario, listening: Listening, sends: Vec<Sends>, drain: Duration) -> Multicasts {
     let sends: Vec<_> = sends.into_iter().flat_map(Sends::into_all).collect();
-    let due = sends.iter().filter_map(|send| send.answer).map(|answer| answer.delivered + answer.pending).sum();
-    let (received, requests) = listening.end(due, drain);
+    // One that read nothing is absent once it is too far behind, and then resumes.
     let resume = scenario.listeners().any(|kind| kind.stalled > 0.0);
-    Multicasts::of(&judge(&sends, &received.concat(), resume), requests)
+    let of = |answer: Answer| answer.delivered + answer.pending + if resume { answer.absent } else { 0 };
+    let due = sends.iter().filter_map(|send| send.answer).map(of).sum();
+    Multicasts::of(&judge(&sends, &listening.end(due, drain)))
+}
+
+/// The window of a run that was so long, and was to start requests for as long as its load says, or until it was aborted.
+fn window_of(load: &Load, seconds: f64, aborted: bool) -> Window {
+    let planned = load.arrivals_seconds();
+    Window { seconds, arrivals_seconds: planned.map(|planned| if aborted { planned.min(seconds) } else { planned }) }
 }
 
 /// What a stage measured.

@@ -51,7 +51,7 @@ pub struct Scenario {
     /// The change feeds that are followed meanwhile.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub feeds: Vec<Feed>,
-    /// The subscribers of the stream, to whom every acknowledged event has to come.
+    /// The subscribers of the stream, to whom every acknowledged event has to come, or those to whom messages are sent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub subscribers: Vec<Subscribers>,
     /// How the server is ended meanwhile.
@@ -533,9 +533,20 @@ impl Scenario {
         }
     }
 
+    /// The subscribers of the stream.
+    pub fn followers(&self) -> impl Iterator<Item = &Subscribers> {
+        self.subscribers.iter().filter(|subscribers| subscribers.call.is_none())
+    }
+
     /// The subscribers to whom messages are sent.
     pub fn listeners(&self) -> impl Iterator<Item = &Subscribers> {
         self.subscribers.iter().filter(|subscribers| subscribers.call.is_some())
+    }
+
+    /// Connections of the load, and of those to whom messages are sent.
+    pub fn connections(&self) -> usize {
+        let of = |kind: &Subscribers| kind.connections.unwrap_or(kind.count);
+        self.listeners().map(of).fold(self.load.connections, usize::saturating_add)
     }
 
     /// The stream whose events are acknowledged; none where no operation says so.

@@ -144,7 +144,7 @@ impl Server {
             configuration(binary, &printed.map_err(|error| not_started(binary, &error))?)
         };
         let (mut configuration, mut more) = (configured(&[])?, Vec::new());
-        let connections = scenario.load.connections as u64 + CONNECTIONS_BESIDE;
+        let connections = scenario.connections() as u64 + CONNECTIONS_BESIDE;
         let said = served.server_options.iter().any(|option| option.split('=').next() == Some("--connections"));
         if !said && configuration["connections"].as_u64().is_some_and(|most| most < connections) {
             more = vec!["--connections".to_owned(), connections.to_string()];

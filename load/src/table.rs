@@ -324,7 +324,7 @@ fn write_events(run: &Run, out: &mut String) -> std::fmt::Result {
 /// What came to the subscribers of a stream, and how long it took from the intended start of an append and from its start.
 fn write_subscribers(run: &Run, out: &mut String) -> std::fmt::Result {
     let Some(subscribed) = &run.subscribers else { return Ok(()) };
-    for (kind, planned) in subscribed.kinds.iter().zip(&run.scenario.subscribers) {
+    for (kind, planned) in subscribed.kinds.iter().zip(run.scenario.followers()) {
         let path = String::from(planned.path.clone());
         writeln!(out, "{} subscribers of {path}\n", planned.count)?;
         let Deliveries { due, missing, repeated, unanswered, ended, .. } = kind;

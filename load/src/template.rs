@@ -2,7 +2,8 @@
 //!
 //! `{n}` is the number, `{n/20}` its quotient, `{n%50}` its remainder, `{n/20%50}` the remainder of the quotient, each with a sum at its end
 //! if wanted (`{n/4+99}`), `{filler:700}` so many letters that follow from it; `{items}` is a list in the body of a request, `{call}` the
-//! number of the request among all of the run, `{fan_out}` a number that is varied from run to run; two braces are one. The same template makes a row and says what must come back for it, so a wrong body cannot pass.
+//! number of the request among all of the run, `{fan_out}` a number that is varied from run to run; two braces are one. The same template
+//! makes a row and says what must come back for it, so a wrong body cannot pass.
 
 use std::fmt::Write;
 
@@ -59,11 +60,11 @@ impl Template {
 
     /// The same with a number where what is varied has its place.
     pub fn with_fan_out(&self, number: u64) -> Self {
-        let parts = self.parts.iter().map(|part| match part {
-            Part::FanOut => Part::Text(number.to_string()),
-            other => other.clone(),
-        });
-        Self { text: self.text.replace("{fan_out}", &number.to_string()), parts: parts.collect() }
+        match self.has_fan_out() {
+            true => Self::try_from(self.text.replace("{fan_out}", &number.to_string()))
+                .expect("a number where a place was is a text like any other"),
+            false => self.clone(),
+        }
     }
 
     /// The text of a row in a request with a number, with a list where its place is.
@@ -77,10 +78,6 @@ impl Template {
     pub fn write(&self, text: &mut String, row: u64, call: u64, items: impl Fn(&mut String)) {
         for part in &self.parts {
             match part {
-                // Writing to a String cannot fail.
-                Part::Call => drop(write!(text, "{call}")),
-                // It was replaced, or the scenario is not run.
-                Part::FanOut => text.push('0'),
                 Part::Text(literal) => text.push_str(literal),
                 Part::Number { divisor, modulus, sum } => {
                     let quotient = row / divisor;
@@ -90,6 +87,12 @@ impl Template {
                 }
                 Part::Filler(length) => fill(text, row, *length),
                 Part::Items => items(text),
+                Part::Call => {
+                    // Writing to a String cannot fail.
+                    let _ = write!(text, "{call}");
+                }
+                // It was replaced before the scenario is run.
+                Part::FanOut => text.push('0'),
             }
         }
     }
@@ -213,6 +216,8 @@ mod tests {
         assert!(call.has_call() && call.has_fan_out() && !call.with_fan_out(100).has_fan_out());
         assert_eq!(call.with_fan_out(100).with(3, 7, |_| {}), "7/3?rank=lt=100");
         assert_eq!(String::from(call.with_fan_out(100)), "{call}/{n}?rank=lt=100");
+        assert_eq!(call.with_fan_out(100), Template::try_from("{call}/{n}?rank=lt=100".to_owned()).unwrap());
+        assert!([&list, &call].into_iter().all(|template| !template.is_of_row()));
         assert_eq!(text("{filler:40}", 1), text("{filler:40}", 1));
         assert_ne!(text("{filler:40}", 1), text("{filler:40}", 2));
         assert_eq!(text("{filler:40}", 1).len(), 40);

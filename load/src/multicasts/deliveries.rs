@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use hdrhistogram::Histogram;
 
-use super::sends::Send;
+use super::sends::{Answer, Send};
 
 /// What one subscriber received.
 #[derive(Clone, Debug, Default)]
@@ -44,7 +44,7 @@ pub struct Delivered {
     pub failed: u64,
     /// Messages of answered requests that subscribers received, each once.
     pub received: u64,
-    /// Those that answers call delivered, and nobody received.
+    /// Those that answers call delivered or pending, and nobody received.
     pub lost: u64,
     /// Those that came to a subscriber again.
     pub doubled: u64,
@@ -70,85 +70,104 @@ fn histogram() -> Histogram<u64> {
     Histogram::new(3).expect("3 significant digits are allowed")
 }
 
-/// Holds what subscribers received against what answers say; `resume`: whether subscribers go on where they were cut off, so that who was
-/// absent may have a message all the same.
-pub fn judge(sends: &[Send], received: &[Received], resume: bool) -> Delivered {
-    let mut all = Delivered {
-        answered: 0,
-        answered_in_warm_up: 0,
-        unanswered: 0,
-        targets: 0,
-        delivered: 0,
-        absent: 0,
-        pending: 0,
-        failed: 0,
-        received: 0,
-        lost: 0,
-        doubled: 0,
-        stray: received.iter().map(|one| one.strays).sum(),
-        of_unanswered: 0,
-        lagged: received.iter().map(|one| one.lagged).sum(),
-        ended: received.iter().filter(|one| one.ended).count() as u64,
-        lag: histogram(),
-        last_lag: histogram(),
-        by_fan_out: FAN_OUTS.map(|_| (0, 0, histogram())).to_vec(),
-        unrecorded: 0,
-    };
-    let known: HashMap<u64, &Send> = sends.iter().map(|send| (send.call, send)).collect();
-    // By request: to how many it came, and when to the last.
-    let mut arrived: HashMap<u64, (u64, u64)> = HashMap::new();
-    for one in received {
-        let mut seen = HashSet::with_capacity(one.messages.len());
-        for (call, time) in &one.messages {
-            if !seen.insert(call) {
-                all.doubled += 1;
-                continue;
-            }
-            let Some(send) = known.get(call) else {
-                all.stray += 1;
-                continue;
-            };
-            let (count, last) = arrived.entry(*call).or_default();
-            (*count, *last) = (*count + 1, (*last).max(*time));
-            if send.is_measured && send.answer.is_some() {
-                all.unrecorded += u64::from(all.lag.record(time.saturating_sub(send.intended)).is_err());
-            }
-        }
-    }
+/// Holds what subscribers received against what answers say. What is pending has to come, too: whoever is told that it is behind resumes.
+/// If one has, who was absent may have a message all the same.
+pub fn judge(sends: &[Send], received: &[Received]) -> Delivered {
+    let mut all = Delivered::new(received);
+    let arrived = all.arrivals(sends, received);
     for send in sends {
         let (count, last) = arrived.get(&send.call).copied().unwrap_or_default();
-        let Some(answer) = send.answer else {
-            all.unanswered += 1;
-            all.of_unanswered += count;
-            continue;
-        };
-        *(if send.is_measured { &mut all.answered } else { &mut all.answered_in_warm_up }) += 1;
-        let late = answer.pending + if resume { answer.absent } else { 0 };
-        all.lost += answer.delivered.saturating_sub(count);
-        all.stray += count.saturating_sub(answer.delivered + late);
-        if !send.is_measured {
-            continue;
-        }
-        all.targets += answer.targets;
-        all.delivered += answer.delivered;
-        all.absent += answer.absent;
-        all.pending += answer.pending;
-        all.failed += answer.failed;
-        all.received += count;
-        let at = FAN_OUTS.iter().position(|most| answer.targets <= *most).unwrap_or(FAN_OUTS.len() - 1);
-        let (messages, came, last_lag) = &mut all.by_fan_out[at];
-        (*messages, *came) = (*messages + 1, *came + count);
-        if count > 0 {
-            let lag = last.saturating_sub(send.intended);
-            all.unrecorded += u64::from(all.last_lag.record(lag).is_err() || last_lag.record(lag).is_err());
+        match send.answer {
+            Some(answer) => all.add(send, &answer, count, last),
+            None => {
+                all.unanswered += 1;
+                all.of_unanswered += count;
+            }
         }
     }
     all
 }
 
+impl Delivered {
+    /// Before any message is looked at.
+    fn new(received: &[Received]) -> Self {
+        Self {
+            answered: 0,
+            answered_in_warm_up: 0,
+            unanswered: 0,
+            targets: 0,
+            delivered: 0,
+            absent: 0,
+            pending: 0,
+            failed: 0,
+            received: 0,
+            lost: 0,
+            doubled: 0,
+            stray: received.iter().map(|one| one.strays).sum(),
+            of_unanswered: 0,
+            lagged: received.iter().map(|one| one.lagged).sum(),
+            ended: received.iter().filter(|one| one.ended).count() as u64,
+            lag: histogram(),
+            last_lag: histogram(),
+            by_fan_out: FAN_OUTS.map(|_| (0, 0, histogram())).to_vec(),
+            unrecorded: 0,
+        }
+    }
+
+    /// By request: to how many subscribers its message came, and when to the last. What came again, or was sent by no request, is noted.
+    fn arrivals(&mut self, sends: &[Send], received: &[Received]) -> HashMap<u64, (u64, u64)> {
+        let known: HashMap<u64, &Send> = sends.iter().map(|send| (send.call, send)).collect();
+        let mut arrived: HashMap<u64, (u64, u64)> = HashMap::new();
+        for one in received {
+            let mut seen = HashSet::with_capacity(one.messages.len());
+            for (call, time) in &one.messages {
+                if !seen.insert(call) {
+                    self.doubled += 1;
+                    continue;
+                }
+                let Some(send) = known.get(call) else {
+                    self.stray += 1;
+                    continue;
+                };
+                let (count, last) = arrived.entry(*call).or_default();
+                (*count, *last) = (*count + 1, (*last).max(*time));
+                if send.is_measured && send.answer.is_some() {
+                    self.unrecorded += u64::from(self.lag.record(time.saturating_sub(send.intended)).is_err());
+                }
+            }
+        }
+        arrived
+    }
+
+    /// Adds a message that came to so many, to the last of them then.
+    fn add(&mut self, send: &Send, answer: &Answer, count: u64, last: u64) {
+        let due = answer.delivered + answer.pending;
+        let late = if self.lagged > 0 { answer.absent } else { 0 };
+        self.lost += due.saturating_sub(count);
+        self.stray += count.saturating_sub(due + late);
+        if !send.is_measured {
+            self.answered_in_warm_up += 1;
+            return;
+        }
+        self.answered += 1;
+        self.targets += answer.targets;
+        self.delivered += answer.delivered;
+        self.absent += answer.absent;
+        self.pending += answer.pending;
+        self.failed += answer.failed;
+        self.received += count;
+        let at = FAN_OUTS.iter().position(|most| answer.targets <= *most).unwrap_or(FAN_OUTS.len() - 1);
+        let (messages, came, last_lag) = &mut self.by_fan_out[at];
+        (*messages, *came) = (*messages + 1, *came + count);
+        if count > 0 {
+            let lag = last.saturating_sub(send.intended);
+            self.unrecorded += u64::from(self.last_lag.record(lag).is_err() || last_lag.record(lag).is_err());
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::sends::Answer;
     use super::*;
 
     fn send(call: u64, delivered: u64, absent: u64, pending: u64) -> Send {
@@ -167,7 +186,7 @@ mod tests {
     #[test]
     fn what_is_right_adds_up() {
         let sends = [send(1, 2, 0, 0), send(2, 1, 1, 0)];
-        let all = judge(&sends, &[received(&[(1, 150), (2, 300)]), received(&[(1, 170)])], false);
+        let all = judge(&sends, &[received(&[(1, 150), (2, 300)]), received(&[(1, 170)])]);
         assert_eq!((wrong(&all), all.answered, all.targets, all.delivered, all.received), ([0; 3], 2, 4, 3, 3));
         assert_eq!((all.lag.len(), all.last_lag.len(), all.last_lag.min(), all.last_lag.max()), (3, 2, 70, 200));
         assert_eq!((all.by_fan_out[0].0, all.by_fan_out[0].1, all.by_fan_out[1].0), (2, 3, 0));
@@ -177,29 +196,39 @@ mod tests {
     fn each_fault_is_seen() {
         let sends = [send(1, 2, 0, 0)];
         let (one, none) = (received(&[(1, 150)]), received(&[]));
-        assert_eq!(wrong(&judge(&sends, &[one.clone(), none.clone()], false)), [1, 0, 0], "one is left out");
+        assert_eq!(wrong(&judge(&sends, &[one.clone(), none.clone()])), [1, 0, 0], "one is left out");
         let twice = received(&[(1, 150), (1, 160)]);
-        assert_eq!(wrong(&judge(&sends, &[twice, one.clone()], false)), [0, 1, 0], "one has it twice");
+        assert_eq!(wrong(&judge(&sends, &[twice, one.clone()])), [0, 1, 0], "one has it twice");
         let three = [one.clone(), one.clone(), one.clone()];
-        assert_eq!(wrong(&judge(&sends, &three, false)), [0, 0, 1], "a neighbour has it, too");
+        assert_eq!(wrong(&judge(&sends, &three)), [0, 0, 1], "a neighbour has it, too");
         let other = Received { strays: 1, ..none.clone() };
-        assert_eq!(wrong(&judge(&sends, &[one.clone(), one.clone(), other], false)), [0, 0, 1], "it is not for it");
+        assert_eq!(wrong(&judge(&sends, &[one.clone(), one.clone(), other])), [0, 0, 1], "it is not for it");
         let unknown = received(&[(7, 150)]);
-        assert_eq!(wrong(&judge(&sends, &[one.clone(), one.clone(), unknown], false)), [0, 0, 1], "nobody sent it");
-        assert_eq!(wrong(&judge(&[send(1, 3, 0, 0)], &[one.clone(), one.clone()], false)), [1, 0, 0], "it says too much");
+        assert_eq!(wrong(&judge(&sends, &[one.clone(), one.clone(), unknown])), [0, 0, 1], "nobody sent it");
+        assert_eq!(wrong(&judge(&[send(1, 3, 0, 0)], &[one.clone(), one.clone()])), [1, 0, 0], "it says too much");
     }
 
     #[test]
-    fn who_is_pending_may_have_it_and_who_was_absent_if_it_resumes() {
+    fn who_is_pending_has_it_at_last_and_who_was_absent_if_one_resumed() {
         let one = received(&[(1, 150)]);
         let pending = [send(1, 1, 0, 1)];
-        assert_eq!(wrong(&judge(&pending, &[one.clone()], false)), [0; 3]);
-        assert_eq!(wrong(&judge(&pending, &[one.clone(), one.clone()], false)), [0; 3]);
+        assert_eq!(wrong(&judge(&pending, std::slice::from_ref(&one))), [1, 0, 0]);
+        assert_eq!(wrong(&judge(&pending, &[one.clone(), one.clone()])), [0; 3]);
         let absent = [send(1, 1, 1, 0)];
-        assert_eq!(wrong(&judge(&absent, &[one.clone(), one.clone()], false)), [0, 0, 1]);
-        assert_eq!(wrong(&judge(&absent, &[one.clone(), one.clone()], true)), [0; 3]);
+        assert_eq!(wrong(&judge(&absent, std::slice::from_ref(&one))), [0; 3]);
+        assert_eq!(wrong(&judge(&absent, &[one.clone(), one.clone()])), [0, 0, 1]);
+        let resumed = Received { lagged: 1, ..one.clone() };
+        assert_eq!(wrong(&judge(&absent, &[one.clone(), resumed])), [0; 3]);
         let unanswered = [Send { answer: None, ..send(1, 0, 0, 0) }];
-        let all = judge(&unanswered, &[one], false);
+        let all = judge(&unanswered, &[one]);
         assert_eq!((wrong(&all), all.unanswered, all.of_unanswered, all.received), ([0; 3], 1, 1, 0));
+    }
+
+    #[test]
+    fn what_is_wrong_in_the_warm_up_is_wrong_and_no_figure() {
+        let sends = [Send { is_measured: false, ..send(1, 2, 0, 0) }];
+        let all = judge(&sends, &[received(&[(1, 150), (1, 160)]), received(&[])]);
+        assert_eq!((wrong(&all), all.answered, all.answered_in_warm_up), ([1, 1, 0], 0, 1));
+        assert_eq!((all.targets, all.received, all.lag.len(), all.last_lag.len()), (0, 0, 0, 0));
     }
 }

@@ -1,5 +1,5 @@
-//! Subscribers of records to which messages are sent: Server-Sent Events from before the warm-up until everything that answers call delivered
-//! has come, or the drain is over. One that is told that it is behind resumes where it was.
+//! Subscribers of records to which messages are sent: Server-Sent Events from before the warm-up until everything that has to come has
+//! come, or the drain is over. One that is told that it is behind resumes where it was.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -18,6 +18,7 @@ use tokio::task::LocalSet;
 
 use crate::connection::{Connection, Target};
 use crate::json::Json;
+use crate::pinning::pin;
 use crate::scenario::{Http, Subscribers};
 use crate::streams::appends::nanoseconds;
 
@@ -26,8 +27,11 @@ use super::deliveries::Received;
 /// How long all of them may take to be open.
 const TO_OPEN: Duration = Duration::from_secs(60);
 
-/// Bytes that the system takes in for one that reads nothing.
-const STALLED_BYTES: u32 = 4096;
+/// How long nothing comes when all has come: what is sent once too often is not far behind.
+const QUIET: Duration = Duration::from_millis(100);
+
+/// Bytes that the system takes in for one that reads nothing. With fewer it would be slow to catch up.
+const STALLED_BYTES: u32 = 64 << 10;
 
 /// The header by which one resumes.
 const LAST_EVENT_ID: &str = "last-event-id";
@@ -43,74 +47,85 @@ enum Stage {
     Over,
 }
 
+/// Whether one of them is open, or why it is not.
+type Opened = Result<(), String>;
+
 /// Running subscribers.
 #[derive(Debug)]
 pub struct Listening {
     stage: watch::Sender<Stage>,
-    thread: JoinHandle<Vec<Vec<Received>>>,
+    thread: JoinHandle<Vec<Received>>,
     /// Messages that have come.
     came: Arc<AtomicU64>,
-    requests: Arc<AtomicU64>,
 }
 
 impl Listening {
-    /// Opens all of them, on a thread of their own.
+    /// Opens all of them, on a thread of their own, which stays on these processors.
     ///
     /// # Errors
-    /// They are not open in time.
-    pub fn start<'a>(kinds: impl Iterator<Item = &'a Subscribers>, target: &Target) -> Result<Self, String> {
+    /// They are not open in time, or one is refused.
+    pub fn start<'a>(
+        kinds: impl Iterator<Item = &'a Subscribers>,
+        target: impl Fn(Http) -> Result<Target, String>,
+        processors: Option<&[usize]>,
+    ) -> Result<Self, String> {
         let (stage, stages) = watch::channel(Stage::Loading);
         let (opened, open) = mpsc::channel();
-        let (came, requests) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
-        let shared = Shared { target: target.clone(), stages, came: Arc::clone(&came), requests: Arc::clone(&requests) };
-        let kinds: Vec<_> = kinds.cloned().collect();
-        let number = kinds.iter().map(|kind| kind.count).sum();
-        let thread = std::thread::Builder::new().name("load-listeners".to_owned()).spawn(move || {
+        let came = Arc::<AtomicU64>::default();
+        let shared = Shared { one: target(Http::One)?, two: target(Http::Two)?, stages, came: Arc::clone(&came) };
+        let (kinds, processors): (Vec<_>, _) = (kinds.cloned().collect(), processors.map(<[usize]>::to_vec));
+        let number: usize = kinds.iter().map(|kind| kind.count).sum();
+        let body = move || {
+            if let Some(Err(reason)) = processors.map(|processors| pin(&processors)) {
+                // Whoever started this thread may have gone.
+                let _ = opened.send(Err(reason));
+                return Vec::new();
+            }
             let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime can be made");
             LocalSet::new().block_on(&runtime, listen_all(kinds, Rc::new(shared), opened))
-        });
+        };
+        let thread = std::thread::Builder::new().name("load-listeners".to_owned()).spawn(body);
         let thread = thread.expect("a thread can be started");
         let end = Instant::now() + TO_OPEN;
         for _ in 0..number {
             let left = end.saturating_duration_since(Instant::now());
-            open.recv_timeout(left).map_err(|_| "the subscribers are not open in time".to_owned())?;
+            open.recv_timeout(left).map_err(|_| "the subscribers are not open in time".to_owned())??;
         }
-        Ok(Self { stage, thread, came, requests })
+        Ok(Self { stage, thread, came })
     }
 
-    /// How many requests they have sent so far. Each has its end with its stream.
-    pub fn requests(&self) -> u64 {
-        self.requests.load(Ordering::SeqCst)
-    }
-
-    /// Ends them when so many messages have come, or after this time; what each received, by kind.
-    pub fn end(self, messages: u64, at_most: Duration) -> (Vec<Vec<Received>>, u64) {
+    /// Ends them when so many messages have come, and no more come, or after this time; what each received.
+    pub fn end(self, messages: u64, at_most: Duration) -> Vec<Received> {
         let _ = self.stage.send(Stage::Draining);
-        let begun = Instant::now();
-        while self.came.load(Ordering::SeqCst) < messages && begun.elapsed() < at_most {
-            std::thread::sleep(Duration::from_millis(5));
+        let (begun, mut before) = (Instant::now(), None);
+        loop {
+            std::thread::sleep(QUIET);
+            let came = self.came.load(Ordering::SeqCst);
+            if came >= messages && before == Some(came) || begun.elapsed() >= at_most {
+                break;
+            }
+            before = Some(came);
         }
-        // What was sent once too often is not far behind.
-        std::thread::sleep(Duration::from_millis(100));
         let _ = self.stage.send(Stage::Over);
-        let received = self.thread.join().expect("no subscriber panics");
-        (received, self.requests.load(Ordering::SeqCst))
+        self.thread.join().expect("no subscriber panics")
     }
 }
 
 /// What all of them use.
 struct Shared {
-    target: Target,
+    /// For those with a connection of their own.
+    one: Target,
+    /// For those that share connections.
+    two: Target,
     stages: watch::Receiver<Stage>,
     came: Arc<AtomicU64>,
-    requests: Arc<AtomicU64>,
 }
 
-async fn listen_all(kinds: Vec<Subscribers>, shared: Rc<Shared>, opened: mpsc::Sender<()>) -> Vec<Vec<Received>> {
+async fn listen_all(kinds: Vec<Subscribers>, shared: Rc<Shared>, opened: mpsc::Sender<Opened>) -> Vec<Received> {
     let mut tasks = Vec::new();
-    for kind in kinds {
-        let mut connections = connections(&kind, &shared.target);
-        let start = |number: usize| {
+    for kind in &kinds {
+        let mut connections = connections_of(kind, &shared);
+        tasks.extend((0..kind.count).map(|number| {
             let listener = Listener {
                 path: kind.path.of(number as u64),
                 call: kind.call.clone().unwrap_or_default(),
@@ -129,34 +144,28 @@ async fn listen_all(kinds: Vec<Subscribers>, shared: Rc<Shared>, opened: mpsc::S
                 }
                 listener.received.into_inner()
             })
-        };
-        tasks.push((0..kind.count).map(start).collect::<Vec<_>>());
+        }));
     }
-    let mut all = Vec::new();
-    for tasks in tasks {
-        let mut own = Vec::with_capacity(tasks.len());
-        for task in tasks {
-            own.push(task.await.expect("no subscriber panics"));
-        }
-        all.push(own);
+    let mut all = Vec::with_capacity(tasks.len());
+    for task in tasks {
+        all.push(task.await.expect("no subscriber panics"));
     }
     all
 }
 
-/// A connection for each of a kind, or streams of those that they share, in no order that matters.
-fn connections(kind: &Subscribers, target: &Target) -> Vec<Connection> {
+/// A connection for each of a kind, the last one first, or streams of those that they share, in no order that matters.
+fn connections_of(kind: &Subscribers, shared: &Shared) -> Vec<Connection> {
     match kind.connections {
         Some(number) => {
-            let target = Target { http: Http::Two, ..target.clone() };
-            let shared = (0..number).flat_map(|_| Connection::slots(&target, kind.count.div_ceil(number)));
-            shared.take(kind.count).collect()
+            let streams = (0..number).flat_map(|_| Connection::slots(&shared.two, kind.count.div_ceil(number)));
+            streams.take(kind.count).collect()
         }
         None => {
-            let one = |number: usize| {
+            let own = |number: usize| {
                 let receive_bytes = kind.is_stalled(number).then_some(STALLED_BYTES);
-                Connection::slots(&Target { http: Http::One, receive_bytes, ..target.clone() }, 1).remove(0)
+                Connection::slots(&Target { receive_bytes, ..shared.one.clone() }, 1).remove(0)
             };
-            (0..kind.count).rev().map(one).collect()
+            (0..kind.count).rev().map(own).collect()
         }
     }
 }
@@ -183,7 +192,7 @@ struct Events {
 
 impl Listener {
     /// Listens until the server ends it. Where it is told that it is behind, it goes on behind the last event that it has.
-    async fn listen(&self, connection: &Connection, opened: mpsc::Sender<()>) {
+    async fn listen(&self, connection: &Connection, opened: mpsc::Sender<Opened>) {
         let (mut opened, mut last_id) = (Some(opened), Vec::new());
         loop {
             let mut request = Request::new(Full::<Bytes>::default());
@@ -192,25 +201,25 @@ impl Listener {
             if let (false, Ok(value)) = (last_id.is_empty(), HeaderValue::from_bytes(&last_id)) {
                 request.headers_mut().insert(LAST_EVENT_ID, value);
             }
-            let events = RefCell::new(Events { last_id: std::mem::take(&mut last_id), ..Events::default() });
+            let mut events = Events { last_id, ..Events::default() };
             let begin = async {
                 // Nobody may wait for it any more.
-                let _ = opened.take().is_some_and(|opened| opened.send(()).is_ok());
+                let _ = opened.take().is_some_and(|opened| opened.send(Ok(())).is_ok());
                 if self.is_stalled {
                     let _ = self.shared.stages.clone().wait_for(|stage| *stage != Stage::Loading).await;
                 }
             };
-            self.shared.requests.fetch_add(1, Ordering::SeqCst);
-            // However it ended, it has.
-            let _ = connection.stream_from(request, begin, |bytes| self.take(&mut events.borrow_mut(), bytes)).await;
-            let Events { lagged, last_id: resume, .. } = events.into_inner();
-            if !lagged {
+            let ended = connection.stream_from(request, begin, |bytes| self.take(&mut events, bytes)).await;
+            if !events.lagged {
+                if let (Some(opened), Err(failure)) = (opened, ended) {
+                    let _ = opened.send(Err(format!("{}: a subscriber has no stream: {failure}", self.path)));
+                }
                 self.received.borrow_mut().ended = true;
                 // What has ended has no more to come.
                 return std::future::pending().await;
             }
             self.received.borrow_mut().lagged += 1;
-            last_id = resume;
+            last_id = events.last_id;
         }
     }
 

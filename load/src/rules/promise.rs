@@ -91,8 +91,9 @@ fn answers(run: &Run, findings: &mut Findings) {
     let whole = |(class, count): (&String, &u64)| (class == "body" || class.starts_with("status_")).then_some(*count);
     let answered = run.total.ok + run.total.refused + run.total.failed.iter().filter_map(whole).sum::<u64>();
     let others = run.subscribers.as_ref().map_or((0, 0), |own| (own.requests_at_least, own.requests_at_most));
-    let listeners = run.multicasts.as_ref().map_or(0, |found| found.requests);
-    let (least, most) = (answered + others.0, run.total.sent + others.1 + listeners);
+    // Those to whom messages are sent have streams that last beyond the second reading of the counters, or were ended by the server.
+    let ended = run.multicasts.as_ref().map_or(0, |found| found.lagged + found.ended);
+    let (least, most) = (answered + others.0, run.total.sent + others.1 + ended);
     // Programs beside the load ask, too, and nobody counts how often.
     let most = if run.scenario.beside.is_empty() { most } else { u64::MAX };
     findings.require("T13", (least..=most).contains(&counted), || {

@@ -253,6 +253,13 @@ impl Scenario {
             if !operation.expect.is_about_the_body() {
                 return fault("expect", "a status alone proves nothing: body, has, rows or bytes");
             }
+            let mut pointers = operation.expect.equal.iter().flatten().chain(operation.expect.between.keys());
+            if !pointers.all(|pointer| pointer.starts_with('/')) {
+                return fault("expect", "pointers of JSON begin with /");
+            }
+            if !operation.expect.between.values().all(|[least, most]| least <= most) {
+                return fault("expect.between", "the least that a number may be, and the most");
+            }
             if operation.retry && self.load.is_open() {
                 return fault("retry", "a user sends it again, and an open loop has none");
             }

@@ -76,7 +76,7 @@ pub struct Subscribers {
     /// How many.
     pub count: usize,
     /// Its path and query, in which `{n}` is the number of the subscriber: `stream=sse`, or `wait=` of a read that is asked again from where
-    /// it ended.
+    /// it ended. To whom messages are sent, each has the path of another record.
     pub path: Template,
     /// Connections of HTTP/2 that they share; without it each has one of HTTP/1.1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -84,8 +84,8 @@ pub struct Subscribers {
     /// A JSON pointer to where a message says which request sent it (`{call}`); without it they are subscribers of a stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
-    /// JSON pointers into a message and the text of the value there, in which `{n}` is the number of the subscriber: what only it may be
-    /// sent.
+    /// JSON pointers into a message and the text of the value there, in which `{n}` is the number of the subscriber: no other message is for
+    /// it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub each: BTreeMap<String, Template>,
     /// The share of them that read nothing until requests end, and take little in before.

@@ -1,5 +1,5 @@
-//! What is varied from run to run: the mix, the connections, the server's processors, the programs, or one operation at a time; and how
-//! often each is run.
+//! What is varied from run to run: the mix, the connections, the server's processors, the targets of a message, the programs, or one
+//! operation at a time; and how often each is run.
 //!
 //! Each variant is a scenario of its own, with a name of its own, so that a result says what was run without its siblings. Where a
 //! mix leaves a kind of work out, its operations are gone, not there with a weight of 0: what never runs is no operation.
@@ -10,10 +10,11 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::template::Template;
+
 use super::faults::{MOST_CONNECTIONS, is_program, is_share};
 use super::programs::PROGRAM;
-use super::{Class, Scenario, Steps};
-use crate::template::Template;
+use super::{Bound, Class, Operation, Scenario, Steps};
 
 /// What is varied; each combination is a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -27,7 +28,7 @@ pub struct Sweep {
     pub rates: Vec<f64>,
     /// Processors that the server may use, as parts of one.
     pub server_cpus: Vec<f64>,
-    /// What stands for `{fan_out}` in the paths and bodies of operations, and in effects.
+    /// What stands for `{fan_out}` in operations and effects.
     pub fan_out: Vec<u64>,
     /// What stands for `{program}` in the names of programs.
     pub programs: Vec<String>,
@@ -117,8 +118,7 @@ impl Sweep {
             return fault("fan_out", "from 1 to a million".to_owned());
         }
         if self.fan_out.is_empty() == scenario.has_fan_out() {
-            let reason = "numbers for {fan_out}, which stands in the path or the body of an operation";
-            return fault("fan_out", reason.to_owned());
+            return fault("fan_out", "numbers for {fan_out}, which stands in an operation".to_owned());
         }
         let repeats = self.repeats.map_or(1, |repeats| repeats.get() as usize);
         let apart = if self.apart { scenario.operations.len() } else { 1 };
@@ -195,14 +195,14 @@ impl Scenario {
 
     /// Whether an operation has a place for what is varied.
     fn has_fan_out(&self) -> bool {
-        let of = |operation: &super::Operation| {
+        let of = |operation: &Operation| {
             operation.expect.templates().chain(&operation.body).chain([&operation.path]).any(Template::has_fan_out)
         };
         self.operations.iter().any(of)
     }
 
     fn mixed(&mut self, mix: &Mix) {
-        let part = |operation: &super::Operation| mix.part(operation.class());
+        let part = |operation: &Operation| mix.part(operation.class());
         let mut sums = vec![0.0; mix.0.len()];
         self.operations.iter().for_each(|operation| sums[part(operation)] += operation.weight);
         for operation in &mut self.operations {
@@ -231,6 +231,10 @@ impl Scenario {
         let mut objectives = std::mem::take(&mut self.objectives);
         objectives.retain(|objective| objective.operation.as_ref().is_none_or(&which) && self.has(&objective.classes));
         self.objectives = objectives;
+        if !self.operations.iter().any(Operation::sends) {
+            self.subscribers.retain(|subscribers| subscribers.call.is_none());
+            self.objectives.retain(|objective| !matches!(objective.bound, Bound::LastLag { .. }));
+        }
     }
 
     /// Whether there is an operation of one of these kinds; of no kind is any.

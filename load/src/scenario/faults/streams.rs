@@ -26,6 +26,9 @@ impl Operation {
             _ if self.sends() && !self.expect.is_about_json() => {
                 Some(("expect", "what becomes of a message is in JSON: has, equal or between"))
             }
+            _ if self.sends() && self.acknowledges.is_some() => {
+                Some(("acknowledges", "a message is no event of a stream: {call} stands in the body of another operation"))
+            }
             Some(items) if !items.each.is_of_row() => Some(("items.each", "no list is in a list")),
             Some(items) if !(1..=MOST_ITEMS).contains(&items.count) => Some(("items.count", "from 1 to 10 000")),
             Some(_) if !is_in_body => Some(("items", "its body has no place for them: {items}")),
@@ -85,19 +88,21 @@ impl Operation {
 impl Subscribers {
     /// What is wrong with what only those have to whom messages are sent.
     fn fault(&self) -> Option<&'static str> {
-        let pointers = self.call.iter().chain(self.each.keys());
+        let are_pointers = self.call.iter().chain(self.each.keys()).all(|pointer| pointer.starts_with('/'));
+        let has_more = self.connections.is_some() || self.stalled != 0.0 || !self.each.is_empty();
         match () {
-            () if !pointers.into_iter().all(|pointer| pointer.starts_with('/')) => Some("pointers of JSON begin with /"),
+            () if self.call.is_none() && has_more => Some("connections, each and stalled are of those with a call"),
+            () if !are_pointers => Some("call and each: pointers of JSON begin with /"),
             () if !self.each.values().all(Template::is_of_row) => Some(NO_ITEMS),
+            () if self.call.is_some() && self.count > 1 && self.path.of(0) == self.path.of(1) => {
+                Some("path: each listens to another record: {n}")
+            }
             () if !(0.0..=1.0).contains(&self.stalled) => Some("stalled: a share of them, from 0 to 1"),
             () if self.connections.is_some_and(|number| !(1..=self.count).contains(&number)) => {
                 Some("connections: at least one, and at most as many as there are")
             }
             () if self.connections.is_some() && self.stalled > 0.0 => {
                 Some("stalled: one that reads nothing has a connection of its own")
-            }
-            () if self.call.is_none() && (self.connections.is_some() || self.stalled > 0.0 || !self.each.is_empty()) => {
-                Some("connections, each and stalled are of those with a call")
             }
             () => None,
         }
@@ -139,16 +144,14 @@ impl Scenario {
             let kinds = [path.contains("stream=sse"), path.contains("wait=") && subscribers.call.is_none()];
             path.starts_with('/') && path.parse::<http::Uri>().is_ok() && kinds[0] != kinds[1]
         };
-        let (mut of_streams, sends) =
-            (self.subscribers.iter().filter(|one| one.call.is_none()), self.operations.iter().any(Operation::sends));
-        let listens = self.listeners().next().is_some();
+        let sends = self.operations.iter().any(Operation::sends);
+        let (listens, follows) = (self.listeners().next().is_some(), self.followers().next().is_some());
         match () {
-            () if self.subscribers.is_empty() && !sends => None,
             () if sends != listens => {
-                Some("a message with {call} is sent to subscribers that say where it stands: call, and the other way round")
+                Some("an operation with {call} in its body needs subscribers with a call, and these need such an operation")
             }
-            () if listens && of_streams.next().is_some() => Some("all are those of a stream, or all have a call"),
-            () if !listens && self.acknowledged_stream().is_none() => {
+            () if listens && follows => Some("all are those of a stream, or all have a call"),
+            () if follows && self.acknowledged_stream().is_none() => {
                 Some("they wait for what an operation acknowledges")
             }
             () if !self.subscribers.iter().all(|one| (1..=20_000).contains(&one.count)) => {
@@ -185,6 +188,9 @@ impl Scenario {
     /// Why an objective cannot be that of a stage, or of refused requests.
     pub(super) fn stage_of_objective_fault(&self, objective: &Objective) -> Option<&'static str> {
         let is_stage = |stage: usize| (1..=self.load.stages.len()).contains(&stage);
+        let sends = |operation: &Operation| {
+            operation.sends() && objective.operation.as_ref().is_none_or(|name| *name == operation.name)
+        };
         if !objective.stage.is_none_or(is_stage) {
             return Some("no stage has this number: load.stages, from 1 on");
         }
@@ -200,9 +206,11 @@ impl Scenario {
             Bound::Growth { .. } | Bound::Lag { .. } | Bound::LastLag { .. } if objective.stage.is_some() => {
                 Some("it is of a whole run, not of a stage")
             }
-            Bound::Lag { .. } if self.subscribers.is_empty() => Some("a lag is that of subscribers: [[subscribers]]"),
-            Bound::LastLag { .. } if self.listeners().next().is_none() => {
-                Some("a last lag is that of subscribers with a call: [[subscribers]]")
+            Bound::Lag { .. } if self.followers().next().is_none() => {
+                Some("a lag is that of subscribers of a stream: [[subscribers]]")
+            }
+            Bound::LastLag { .. } if !self.operations.iter().any(sends) => {
+                Some("a last lag is that of messages to subscribers: an operation with {call} in its body")
             }
             Bound::Lag { .. } | Bound::LastLag { .. } if !self.load.is_open() => {
                 Some("a bound on lags needs an open loop: load.schedule")
