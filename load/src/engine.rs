@@ -462,16 +462,7 @@ impl Worker {
                 }
                 Err(failure)
             }
-            (None, Some(sending), Ok(read)) => match read.is_some_and(|read| sending.answer(&read)) {
-                true => Ok(()),
-                false => Err(Failure::Body),
-            },
-            (None, Some(sending), Err(failure)) => {
-                if failure.changed_nothing() {
-                    sending.refuse();
-                }
-                Err(failure)
-            }
+            (None, Some(sending), checked) => sending.end(checked),
             (None, None, checked) => checked.map(drop),
         };
         if outcome.is_ok() && !operation.follow.is_empty() {

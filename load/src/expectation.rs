@@ -180,7 +180,8 @@ mod tests {
             Err(Failure::Body)
         );
         assert_eq!(each.check(12, 200, br#"{"data":{"of":[]}}"#).map(drop), Err(Failure::Body));
-        let equal = expectation("status = 200\nequal = [[\"/targets\", \"/delivered\"]]\nbetween = { \"/targets\" = [1, 3] }");
+        let equal =
+            expectation("status = 200\nequal = [[\"/targets\", \"/delivered\"]]\nbetween = { \"/targets\" = [1, 3] }");
         for (body, right) in [
             (r#"{"targets":3,"delivered":3}"#, true),
             (r#"{"targets":3,"delivered":2}"#, false),

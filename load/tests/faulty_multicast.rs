@@ -83,9 +83,7 @@ fn serve(shared: &Shared, stream: &TcpStream) -> Option<()> {
         let (path, query) = target.split_once('?').unwrap_or((&target, ""));
         let device = path.strip_prefix("/Device/d").and_then(|device| device.parse::<usize>().ok());
         let (status, said) = match (method.as_str(), path, device) {
-            ("GET", "/_counters", _) => {
-                ("200 OK", json!({"multicast": {"messages": locked(shared).messages}}))
-            }
+            ("GET", "/_counters", _) => ("200 OK", json!({"multicast": {"messages": locked(shared).messages}})),
             ("GET", _, Some(device)) if device > 0 || locked(shared).fault != Fault::Refuses => {
                 return listen(shared, &mut writer, device, last_id.as_deref());
             }
@@ -158,7 +156,8 @@ impl Held {
             self.live[0] = false;
         }
         let delivered = targets - absent - pending;
-        let said = json!({"targets": targets, "delivered": delivered, "absent": absent, "pending": pending, "failed": 0});
+        let said =
+            json!({"targets": targets, "delivered": delivered, "absent": absent, "pending": pending, "failed": 0});
         (fault != Fault::Unanswered).then_some(said)
     }
 }

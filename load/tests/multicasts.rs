@@ -110,8 +110,7 @@ bound = { last_lag = { quantile = 0.5, at_most_ms = 1e-6 } }
     assert_eq!((answered, answered_in_warm_up, targets, delivered, received), (50, 4, 200, 200, 200));
     let samples = [&found(&run).lag, &found(&run).last_lag].map(|lag| lag.as_ref().unwrap().count);
     assert_eq!(samples, [200, 50]);
-    let by_fan_out: Vec<_> =
-        found(&run).by_fan_out.iter().map(|own| (own.up_to, own.answered, own.received)).collect();
+    let by_fan_out: Vec<_> = found(&run).by_fan_out.iter().map(|own| (own.up_to, own.answered, own.received)).collect();
     assert_eq!(by_fan_out, [(Some(100), 50, 200)]);
     let passed: Vec<_> = run.objectives.iter().map(|judged| judged.outcome == Outcome::Pass).collect();
     assert_eq!(passed, [true, false], "{:?}", run.objectives);
@@ -278,6 +277,7 @@ fn who_sends_no_messages_has_no_subscribers() {
                 expect = { status = 200, has = { \"/id\" = \"d{n}\" } }\n\n[[operations]]";
     let variants = changed(&[("[[operations]]", more), ("[\"multicast\"]", "[\"multicast\", \"get\"]")]).variants();
     let listeners = |variant: &Scenario| variant.listeners().count();
-    let told: Vec<_> = variants.iter().map(|variant| (variant.name.as_str(), listeners(variant), variant.fault())).collect();
+    let told: Vec<_> =
+        variants.iter().map(|variant| (variant.name.as_str(), listeners(variant), variant.fault())).collect();
     assert_eq!(told, [("devices-get", 0, None), ("devices-multicast", 1, None)]);
 }

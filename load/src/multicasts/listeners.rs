@@ -253,9 +253,8 @@ impl Listener {
         let now = nanoseconds(Instant::now());
         let read = Json::read(data);
         let call = read.as_ref().and_then(|read| read.at(&self.call)?.number());
-        let is_for_it = |read: &Json<'_>| {
-            self.each.iter().all(|(at, text)| read.at(at).is_some_and(|value| value.text() == *text))
-        };
+        let is_for_it =
+            |read: &Json<'_>| self.each.iter().all(|(at, text)| read.at(at).is_some_and(|value| value.text() == *text));
         let mut received = self.received.borrow_mut();
         match call {
             Some(call) if read.as_ref().is_some_and(is_for_it) => received.messages.push((call, now)),

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Instant;
 
+use crate::expectation::Failure;
 use crate::json::Json;
 use crate::streams::appends::nanoseconds;
 
@@ -85,8 +86,24 @@ impl Pending {
         Self { sends: Rc::clone(sends), send }
     }
 
+    /// It has its end. An answer that does not say what became of its targets is wrong.
+    pub fn end(self, checked: Result<Option<Json<'_>>, Failure>) -> Result<(), Failure> {
+        match checked {
+            Ok(read) => match read.is_some_and(|read| self.answer(&read)) {
+                true => Ok(()),
+                false => Err(Failure::Body),
+            },
+            Err(failure) => {
+                if failure.changed_nothing() {
+                    self.refuse();
+                }
+                Err(failure)
+            }
+        }
+    }
+
     /// It was answered. False if the answer does not say what became of its targets.
-    pub fn answer(mut self, read: &Json<'_>) -> bool {
+    fn answer(mut self, read: &Json<'_>) -> bool {
         let answer = Answer::read(read);
         if let Some(send) = &mut self.send {
             send.answer = answer;
@@ -128,10 +145,12 @@ mod tests {
         start(2).refuse();
         sends.borrow_mut().end_warm_up();
         let json = br#"{"targets":1,"delivered":1,"absent":0,"pending":0,"failed":0}"#;
-        assert!(start(3).answer(&Json::read(json).unwrap()));
-        assert!(!start(4).answer(&Json::read(b"{}").unwrap()));
+        assert_eq!(start(3).end(Ok(Json::read(json))), Ok(()));
+        assert_eq!(start(4).end(Ok(Json::read(b"{}"))), Err(Failure::Body));
+        assert_eq!(start(5).end(Err(Failure::Status(413))), Err(Failure::Status(413)));
+        assert_eq!(start(6).end(Err(Failure::Timeout)), Err(Failure::Timeout));
         let all = Rc::into_inner(sends).unwrap().into_inner().into_all();
         let told: Vec<_> = all.iter().map(|send| (send.call, send.is_measured, send.answer.is_some())).collect();
-        assert_eq!(told, [(1, false, false), (3, true, true), (4, true, false)]);
+        assert_eq!(told, [(1, false, false), (3, true, true), (4, true, false), (6, true, false)]);
     }
 }

@@ -7,7 +7,8 @@ use super::super::{Acknowledges, Bound, Data, Objective, Operation, RefusedBy, R
 use super::is_time;
 
 /// Why a text has no `{items}`, and no `{call}`.
-pub(super) const NO_ITEMS: &str = "{items} and {call} stand in the body of an operation only, {fan_out} in an operation";
+pub(super) const NO_ITEMS: &str =
+    "{items} and {call} stand in the body of an operation only, {fan_out} in an operation";
 
 /// Items of a request at most: as many as the server takes.
 const MOST_ITEMS: u64 = 10_000;
@@ -26,9 +27,10 @@ impl Operation {
             _ if self.sends() && !self.expect.is_about_json() => {
                 Some(("expect", "what becomes of a message is in JSON: has, equal or between"))
             }
-            _ if self.sends() && self.acknowledges.is_some() => {
-                Some(("acknowledges", "a message is no event of a stream: {call} stands in the body of another operation"))
-            }
+            _ if self.sends() && self.acknowledges.is_some() => Some((
+                "acknowledges",
+                "a message is no event of a stream: {call} stands in the body of another operation",
+            )),
             Some(items) if !items.each.is_of_row() => Some(("items.each", "no list is in a list")),
             Some(items) if !(1..=MOST_ITEMS).contains(&items.count) => Some(("items.count", "from 1 to 10 000")),
             Some(_) if !is_in_body => Some(("items", "its body has no place for them: {items}")),
@@ -147,9 +149,9 @@ impl Scenario {
         let sends = self.operations.iter().any(Operation::sends);
         let (listens, follows) = (self.listeners().next().is_some(), self.followers().next().is_some());
         match () {
-            () if sends != listens => {
-                Some("an operation with {call} in its body needs subscribers with a call, and these need such an operation")
-            }
+            () if sends != listens => Some(
+                "an operation with {call} in its body needs subscribers with a call, and these need such an operation",
+            ),
             () if listens && follows => Some("all are those of a stream, or all have a call"),
             () if follows && self.acknowledged_stream().is_none() => {
                 Some("they wait for what an operation acknowledges")
