@@ -210,7 +210,7 @@ pub struct Multicasts {
     pub stray: u64,
     /// Messages that were received of requests without an answer.
     pub of_unanswered: u64,
-    /// How often subscribers were told that they are behind.
+    /// How often subscribers resumed: they were told that they are behind, or cut off while they read nothing.
     pub lagged: u64,
     /// Subscribers that the server ended, or refused.
     pub ended: u64,

@@ -180,6 +180,10 @@ fn one_that_reads_nothing_has_all_at_the_end() {
     // The first message comes to them half a second later.
     let lag = found(&run).lag.as_ref().unwrap();
     assert!(lag.count == 200 && lag.max > 400_000_000 && lag.min < 400_000_000, "{lag:?}");
+    // One that was cut off meanwhile goes on where it was.
+    let run = measure(Fault::Ends, &changed(&[OPEN, ("count = 8", "count = 8\nstalled = 1.0")])).unwrap();
+    assert_eq!((wrong(&run), &run.broken), ([0; 4], &Vec::new()));
+    assert_eq!((found(&run).lagged, found(&run).received), (1, 200));
 }
 
 #[test]

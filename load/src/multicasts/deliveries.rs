@@ -14,7 +14,7 @@ pub struct Received {
     pub messages: Vec<(u64, u64)>,
     /// Messages that it may not be sent, or that do not say which request sent them.
     pub strays: u64,
-    /// How often it was told that it is behind, and resumed.
+    /// How often it was told that it is behind, or was cut off while it read nothing, and resumed.
     pub lagged: u64,
     /// Whether the server ended it, or refused it.
     pub ended: bool,
@@ -52,7 +52,7 @@ pub struct Delivered {
     pub stray: u64,
     /// Messages that were received of requests without an answer.
     pub of_unanswered: u64,
-    /// How often subscribers were told that they are behind.
+    /// How often subscribers resumed.
     pub lagged: u64,
     /// Subscribers that the server ended, or refused.
     pub ended: u64,

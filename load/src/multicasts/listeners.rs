@@ -1,5 +1,5 @@
 //! Subscribers of records to which messages are sent: Server-Sent Events from before the warm-up until everything that has to come has
-//! come, or the drain is over. One that is told that it is behind resumes where it was.
+//! come, or the drain is over. One that is told that it is behind resumes where it was, and so does one that read nothing and was cut off.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use bytes::Bytes;
 use http::{HeaderValue, Request};
 use http_body_util::Full;
 use tokio::runtime::Builder;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::LocalSet;
 
 use crate::connection::{Connection, Target};
@@ -26,6 +26,9 @@ use super::deliveries::Received;
 
 /// How long all of them may take to be open.
 const TO_OPEN: Duration = Duration::from_secs(60);
+
+/// How many are opened at a time: of more a server refuses some.
+const OPENED_AT_ONCE: usize = 100;
 
 /// How long nothing comes when all has come: what is sent once too often is not far behind.
 const QUIET: Duration = Duration::from_millis(100);
@@ -72,7 +75,8 @@ impl Listening {
         let (stage, stages) = watch::channel(Stage::Loading);
         let (opened, open) = mpsc::channel();
         let came = Arc::<AtomicU64>::default();
-        let shared = Shared { one: target(Http::One)?, two: target(Http::Two)?, stages, came: Arc::clone(&came) };
+        let (one, two, opening) = (target(Http::One)?, target(Http::Two)?, Semaphore::new(OPENED_AT_ONCE));
+        let shared = Shared { one, two, stages, opening, came: Arc::clone(&came) };
         let (kinds, processors): (Vec<_>, _) = (kinds.cloned().collect(), processors.map(<[usize]>::to_vec));
         let number: usize = kinds.iter().map(|kind| kind.count).sum();
         let body = move || {
@@ -118,6 +122,7 @@ struct Shared {
     /// For those that share connections.
     two: Target,
     stages: watch::Receiver<Stage>,
+    opening: Semaphore,
     came: Arc<AtomicU64>,
 }
 
@@ -186,12 +191,15 @@ struct Events {
     line: Vec<u8>,
     name: Vec<u8>,
     data: Vec<u8>,
+    id: Vec<u8>,
+    /// That of the last event that has come whole.
     last_id: Vec<u8>,
     lagged: bool,
 }
 
 impl Listener {
-    /// Listens until the server ends it. Where it is told that it is behind, it goes on behind the last event that it has.
+    /// Listens until the server ends it. Where it is told that it is behind, it goes on behind the last event that it has. So does one that
+    /// reads nothing and was cut off, as it has to be after a while, if it has come further.
     async fn listen(&self, connection: &Connection, opened: mpsc::Sender<Opened>) {
         let (mut opened, mut last_id) = (Some(opened), Vec::new());
         loop {
@@ -201,8 +209,10 @@ impl Listener {
             if let (false, Ok(value)) = (last_id.is_empty(), HeaderValue::from_bytes(&last_id)) {
                 request.headers_mut().insert(LAST_EVENT_ID, value);
             }
-            let mut events = Events { last_id, ..Events::default() };
+            let mut events = Events { last_id: last_id.clone(), ..Events::default() };
+            let mut opening = self.shared.opening.acquire().await.ok();
             let begin = async {
+                drop(opening.take());
                 // Nobody may wait for it any more.
                 let _ = opened.take().is_some_and(|opened| opened.send(Ok(())).is_ok());
                 if self.is_stalled {
@@ -210,7 +220,8 @@ impl Listener {
                 }
             };
             let ended = connection.stream_from(request, begin, |bytes| self.take(&mut events, bytes)).await;
-            if !events.lagged {
+            let is_cut_off = self.is_stalled && events.last_id != last_id;
+            if !events.lagged && !is_cut_off {
                 if let (Some(opened), Err(failure)) = (opened, ended) {
                     let _ = opened.send(Err(format!("{}: a subscriber has no stream: {failure}", self.path)));
                 }
@@ -235,10 +246,13 @@ impl Listener {
             if let Some(name) = value(b"event:") {
                 events.name = name;
             } else if let Some(id) = value(b"id:") {
-                events.last_id = id;
+                events.id = id;
             } else if let Some(data) = value(b"data:") {
                 events.data = data;
             } else if line.is_empty() {
+                if !events.id.is_empty() {
+                    events.last_id = std::mem::take(&mut events.id);
+                }
                 let (name, data) = (std::mem::take(&mut events.name), std::mem::take(&mut events.data));
                 match &name[..] {
                     b"message" => self.note(&data),
