@@ -249,7 +249,7 @@ def _programs(wanted: Sequence[Job]) -> dict[str, Binary]:
     return found | ({name: build.binary(path) for name, path in build.programs("load", "strata").items()} if kinds - {"layer"} else {})
 
 
-_NOT_IN_THE_PROGRAMS = ("load/scenarios/", "load/schedules/", f"{reach.LAKE.partition('/')[0]}/")
+_NOT_IN_THE_PROGRAMS = ("load/scenarios/", "load/schedules/", f"{reach.LAKE.partition('/')[0]}/", *reach.JUDGES)
 """Parts of what a scenario depends on that are in neither the server nor the load tool."""
 
 

@@ -50,7 +50,8 @@ def of_layer(sources: Sources, layer: str) -> Parts:
 
 
 def of_scenarios(sources: Sources, names: Iterable[str]) -> Parts:
-    """What the figures of load tests of these scenarios depend on: on the server, on the tool, on what they declare, and on what runs beside."""
+    """What the figures of load tests of these scenarios depend on: on the server, on the tool, on what they declare, and on what runs beside and
+    who judges it."""
     declared = [*(f"load/scenarios/{name}.toml" for name in names), *sources.under("load/schedules")]
     linked = [*_linked(sources, "Cargo.toml"), *_linked(sources, "load/Cargo.toml")]
     own = {path: _digest([_canonical(sources, path)]) for path in declared}
@@ -58,6 +59,7 @@ def of_scenarios(sources: Sources, names: Iterable[str]) -> Parts:
     if any("beside" in sources.toml(path) for path in declared):
         reached.add(reach.LAKE)
         own |= {path: _digest([_canonical(sources, path)]) for path in ("lake/Cargo.lock", "lake/Cargo.toml")}
+        own |= {path: _digest(map(sources.text, [path, *sources.under(path)])) for path in reach.JUDGES}
     return _of_parts(sources, reached) | own | {PACKAGES: _digest(linked)} | _build(sources)
 
 
