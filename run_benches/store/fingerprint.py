@@ -2,7 +2,8 @@
 
 Why not the commit: a sentence in a document makes another commit, and no other program. Of a layer and of a scenario there is a hash for each part
 of the sources that it reaches, over tokens, so that a comment and a test change none, and what has changed can be named; one over the packages
-that it links; and one over the settings of the build. Of our own error rates, which the runner itself makes, there is one over files.
+that it links; and one over the settings of the build. Of what judges a scenario there is one over files, and of our own error rates, which the
+runner itself makes.
 """
 
 import hashlib

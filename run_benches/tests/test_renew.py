@@ -320,6 +320,19 @@ def test_everything_is_gone_on_with_by_what_is_left(kept: Checkout) -> None:
     assert "go on with: run-benches.py renew --all integration\n" in process.stderr.read() and process.wait() == 3
 
 
+def test_an_interrupt_of_the_build_renders_the_pages_and_says_how_to_go_on(kept: Checkout) -> None:
+    change(kept, "src/storage.rs", "//! Keeps records.\npub const SIZE: u32 = 7;\n")
+    before = contents(kept)
+    (kept.root / "bin/SLOW").touch()
+    process = subprocess.Popen(kept.command("renew", "storage"), env=kept.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    while not (kept.root / "bin/WAITING").exists():
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    assert process.stderr is not None and "go on with: run-benches.py renew storage\n" in process.stderr.read() and process.wait() == 3
+    assert contents(kept) == before and "**the code has changed since**" in (kept.root / "docs/performance/storage.md").read_text()
+
+
 def test_two_at_once_are_not(house: Checkout) -> None:
     house.trouble("storage/read/strata/0_index_1t hang")
     first = subprocess.Popen(house.command("renew", "storage"), env=house.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
