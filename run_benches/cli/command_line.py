@@ -116,7 +116,7 @@ def _carried_out(arguments: list[str]) -> int:
     except Exception as error:  # of a defect Python would end with 1, which means that something is slower
         if isinstance(error, OSError) and error.errno in OUTSIDE_TROUBLE:
             where = error.filename or "standard output or a file"
-            print(f"run-benches.py: {error.strerror}: {where}; mend that, then go on with --resume if a run was under way", file=sys.stderr)
+            print(f"run-benches.py: {error.strerror}: {where}; mend that, then go on: with --resume if a run was under way, else with the same command", file=sys.stderr)
             _open_on_nothing(1)
         else:
             traceback.print_exc()

@@ -61,8 +61,13 @@ class Job:
     name: str
     stored: _Stored | None
     then: Parts
-    now: Parts
+    now: Parts = field(default_factory=dict)
     failed: str | None = None
+
+    @property
+    def path(self) -> Path:
+        """Where it is stored."""
+        return {"layer": REFERENCE, "scenario": LOAD_REFERENCE, "comparison": load_comparisons.KEPT}[self.kind] / f"{self.name}.json"
 
     @property
     def seconds(self) -> float | None:
@@ -86,6 +91,8 @@ class Job:
             return "never measured"
         if not self.then:
             return "stored by an older version, without what it depends on"
+        if not self.now:
+            return "whether it has changed is not known: there is no git repository here"
         return f"changed: {', '.join(self.changed)}" if self.changed else "unchanged"
 
     @property
@@ -114,17 +121,19 @@ class _Printed:
 
 def main(names: Sequence[str], everything: bool, dry_run: bool, timeout_s: float, as_json: bool) -> int:
     """Says what is stale, measures it, and renders the pages; answers with the exit code."""
-    jobs = _chosen(_jobs(), names)
+    all_gone = _gone()
+    jobs = _chosen([job for job in _jobs() if job.path not in all_gone], all_gone, names)
     wanted = [job for job in jobs if job.is_stale or everything]
+    gone = [path for path in all_gone if not names or path.stem in names or (LOAD in names and path.parent != REFERENCE)]
     with redirect_stdout(sys.stderr if as_json else sys.stdout):
-        _tell(jobs, wanted)
-        code = Exit.FINE if dry_run else _renewed(jobs, wanted, everything, timeout_s)
+        _tell(jobs, wanted, gone)
+        code = Exit.FINE if dry_run else _renewed(wanted, gone, everything, timeout_s)
     if as_json:
-        print(serialization.text(_Printed(SCHEMA, [_Line(job.kind, job.name, job in wanted, job.why, job.seconds, job.failed) for job in jobs])), end="")
+        print(serialization.text(_Printed(SCHEMA, [_Line(job.kind, job.name, job.is_stale, job.why, job.seconds, job.failed) for job in jobs])), end="")
     return code
 
 
-def _renewed(jobs: Sequence[Job], wanted: Sequence[Job], everything: bool, timeout_s: float) -> Exit:
+def _renewed(wanted: Sequence[Job], gone: Sequence[Path], everything: bool, timeout_s: float) -> Exit:
     """Measures, stores and renders."""
     tool = provenance.tool()
     if tool.dirty is not False:
@@ -133,19 +142,24 @@ def _renewed(jobs: Sequence[Job], wanted: Sequence[Job], everything: bool, timeo
         raise Complaint(f"a page would not say that {' and '.join(here)} was set here: unset it")
     with alone():
         _take_apart()
-        for path in _gone():
+        for path in gone:
+            if _is_only_here(path):
+                raise Complaint(f"{shown(path)} is of nothing that is there any more, and git does not have it as it is: commit it, or remove it")
             path.unlink()
             print(f"removed {shown(path)}: there is nothing of this name any more", file=sys.stderr)
         if wanted:
             _warn_of_another_machine(_jobs())
-            _measure(wanted, everything, timeout_s, tool.commit)
+            try:
+                _measure(wanted, everything, timeout_s, tool.commit)
+            except KeyboardInterrupt:
+                STOP.ending = True
     if document.reference().exists():
         document.main(None, None, dry_run=False, check=False)
     left = [job for job in wanted if job.failed]
     for job in left:
         print(f"not renewed: {job.words}: {job.failed}", file=sys.stderr)
     if STOP.requested and left:
-        print(f"go on with: run-benches.py renew {'--all ' if everything else ''}{' '.join(job.name for job in left)}", file=sys.stderr)
+        print(f"go on with: run-benches.py renew {'--all ' if everything else ''}{' '.join(dict.fromkeys(job.name for job in left))}", file=sys.stderr)
     return Exit.NOTHING if left else Exit.FINE
 
 
@@ -153,20 +167,29 @@ def _jobs() -> list[Job]:
     """All that the pages show, or may show: layers lowest first, scenarios, comparisons."""
     layers = runs.load_set(document.reference()) if document.reference().exists() else {}
     tested = loads.load_set(document.load_reference()) if document.load_reference().exists() else {}
-    of_layers = provenance.of_layers(layer_names())
-    found = [Job("layer", name, run := layers.get(name), run.sources.get(name, {}) if run else {}, of_layers.get(name, {})) for name in sorted(layer_names(), key=findings.house_order)]
+    found = [Job("layer", name, run := layers.get(name), run.sources.get(name, {}) if run else {}) for name in sorted(layer_names(), key=findings.house_order)]
     for scenario in load_run.built_in():
         one = tested.get(scenario.name)
-        found.append(Job("scenario", scenario.name, one, one.sources.get(scenario.name, {}) if one else {}, provenance.of_scenarios([scenario.name])))
+        found.append(Job("scenario", scenario.name, one, one.sources.get(scenario.name, {}) if one else {}))
     for path in load_comparisons.kept():
         compared = load_comparisons.load(path)
-        found.append(Job("comparison", path.stem, compared, compared.sources, provenance.of_scenarios({compared.a.scenario, compared.b.scenario})))
+        found.append(Job("comparison", path.stem, compared, compared.sources))
+    for job in found:
+        job.now = _depends_on(job)
     return found
 
 
-def _chosen(jobs: Sequence[Job], names: Sequence[str]) -> list[Job]:
+def _depends_on(job: Job) -> Parts:
+    """What the figures of a job depend on in this checkout as it stands."""
+    if job.kind == "layer":
+        return provenance.of_layers([job.name]).get(job.name, {})
+    compared = job.stored if isinstance(job.stored, LoadComparison) else None
+    return provenance.of_scenarios({compared.a.scenario, compared.b.scenario} if compared else {job.name})
+
+
+def _chosen(jobs: Sequence[Job], gone: Sequence[Path], names: Sequence[str]) -> list[Job]:
     """Those that are meant: a name means all that bear it."""
-    known = dict.fromkeys([*(job.name for job in jobs), LOAD])
+    known = dict.fromkeys([*(job.name for job in jobs), *(path.stem for path in gone), LOAD])
     for name in names:
         if name not in known:
             near = difflib.get_close_matches(name, known, 1, 0.5)
@@ -174,9 +197,9 @@ def _chosen(jobs: Sequence[Job], names: Sequence[str]) -> list[Job]:
     return [job for job in jobs if not names or job.name in names or (LOAD in names and job.kind != "layer")]
 
 
-def _tell(jobs: Sequence[Job], wanted: Sequence[Job]) -> None:
+def _tell(jobs: Sequence[Job], wanted: Sequence[Job], gone: Sequence[Path]) -> None:
     body = [[job.words, duration(job.seconds) if job.seconds else "not known", job.why] for job in jobs]
-    body += [[shown(path), "", "there is nothing of this name any more: it is removed"] for path in _gone()]
+    body += [[shown(path), "", "there is nothing of this name any more: it is removed"] for path in gone]
     print(tables.render("what the pages show", [Column("what"), Column("takes", right=True), Column("state")], body))
     known = sum(job.seconds or 0.0 for job in wanted)
     unknown = sum(job.seconds is None for job in wanted)
@@ -192,9 +215,17 @@ def _warn_of_another_machine(jobs: Sequence[Job]) -> None:
 
 
 def _gone() -> list[Path]:
-    """Stored files of layers and scenarios that are there no more."""
-    known = {REFERENCE: set(layer_names()), LOAD_REFERENCE: {scenario.name for scenario in load_run.built_in()}}
-    return [path for folder, names in known.items() for path in sorted(folder.glob("*.json")) if path.stem not in names]
+    """Stored files of layers and scenarios that are there no more, and of comparisons of such scenarios."""
+    scenarios = {scenario.name for scenario in load_run.built_in()}
+    known = {REFERENCE: set(layer_names()), LOAD_REFERENCE: scenarios}
+    gone = [path for folder, names in known.items() for path in sorted(folder.glob("*.json")) if path.stem not in names]
+    compared = {path: load_comparisons.load(path) for path in load_comparisons.kept()}
+    return gone + [path for path, one in compared.items() if not {one.a.scenario, one.b.scenario} <= scenarios]
+
+
+def _is_only_here(path: Path) -> bool:
+    """Whether git does not have a file as it is."""
+    return bool(repository.git("status", "--porcelain", "--untracked-files=all", "--", str(path)))
 
 
 def _take_apart() -> None:
@@ -205,7 +236,7 @@ def _take_apart() -> None:
             continue
         if folder.is_dir():
             raise Complaint(f"{shown(single)} and {shown(folder)} are both there, and only one can be the reference: remove one of them")
-        if repository.git("status", "--porcelain", "--untracked-files=all", "--", str(single)):
+        if _is_only_here(single):
             raise Complaint(f"{shown(single)} would be taken apart, and git does not have it as it is: commit it first")
         shutil.rmtree(new, ignore_errors=True)
         for name, run in load(single).items():
@@ -220,6 +251,11 @@ def _measure(wanted: Sequence[Job], everything: bool, timeout_s: float, commit: 
         job.failed = "the command was stopped before it was measured"
     programs = _programs(wanted)
     for number, job in enumerate(wanted, start=1):
+        tool = provenance.tool()
+        if tool.dirty is not False or (tool.commit != commit and _depends_on(job) != job.now):
+            for later in wanted[number - 1 :]:
+                later.failed = "the sources were changed while others were measured"
+            return
         left = sum(later.seconds or 0.0 for later in wanted[number - 1 :])
         print(f"{number} of {len(wanted)}, {job.words}: about {duration(left)} left", file=sys.stderr, flush=True)
         try:
@@ -249,14 +285,14 @@ def _programs(wanted: Sequence[Job]) -> dict[str, Binary]:
     return found | ({name: build.binary(path) for name, path in build.programs("load", "strata").items()} if kinds - {"layer"} else {})
 
 
-_NOT_IN_THE_PROGRAMS = ("load/scenarios/", "load/schedules/", f"{reach.LAKE.partition('/')[0]}/")
+_NOT_IN_THE_PROGRAMS = ("load/scenarios/", "load/schedules/", f"{reach.LAKE.partition('/')[0]}/", *reach.JUDGES)
 """Parts of what a scenario depends on that are in neither the server nor the load tool."""
 
 
 def _is_same_program(job: Job, programs: Mapping[str, Binary]) -> bool:
     """Whether what is loaded now is what was measured, though the sources have changed."""
     stored = job.stored
-    if stored is None or not job.then or any(part.startswith(_NOT_IN_THE_PROGRAMS) for part in job.changed):
+    if stored is None or not job.then or stored.tool.dirty is not False or any(part.startswith(_NOT_IN_THE_PROGRAMS) for part in job.changed):
         return False
     if isinstance(stored, LoadComparison):
         then = {"strata": stored.a.server, "load": stored.client} if stored.a.server == stored.b.server else {}
@@ -278,9 +314,8 @@ def _with_sources(job: Job) -> _Stored:
 
 def _keep(job: Job, found: _Stored) -> None:
     """Replaces the stored file in one step."""
-    folder = {"layer": REFERENCE, "scenario": LOAD_REFERENCE, "comparison": load_comparisons.KEPT}[job.kind]
-    files.replace(folder / f"{job.name}.json", serialization.text(found))
-    print(f"stored as {shown(folder / job.name)}.json", file=sys.stderr)
+    files.replace(job.path, serialization.text(found))
+    print(f"stored as {shown(job.path)}", file=sys.stderr)
 
 
 def _measured(job: Job, programs: Mapping[str, Binary], everything: bool, timeout_s: float) -> _Stored | str:

@@ -8,6 +8,7 @@ those marks holds a digit, so that a reader who doubts a figure knows what to ty
 The words about a layer are the header of its bench, which is their only home. What was not measured says so and why; it never prints as 0.
 """
 
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -20,7 +21,8 @@ from run_benches.progress import duration
 from run_benches.render import bottlenecks, cells, conclusions, macro, page_ladder, page_lake, page_layer, page_load, page_method, peers, prices, scaling, tables
 from run_benches.render.gallery import pictures
 from run_benches.render.pictures import threads_on_cores
-from run_benches.render.source import Address, Source, marked
+from run_benches.render.source import Address, Source, machine_words, marked
+from run_benches.store import runs
 from run_benches.store.load_comparisons import LoadComparison
 from run_benches.store.loads import LoadRun
 from run_benches.store.runs import Run
@@ -66,7 +68,7 @@ def _head(source: Source, name: str) -> list[str]:
     is_layer = name in source.headers or name in source.parts
     if is_layer and name not in source.parts:
         return marked("measured", "no stored run", [figures.NOT_MEASURED])
-    return (source.of(name) if is_layer and name != scaling.LAYER else source).measured()
+    return (_shown_of(source, name) if is_layer else source).measured()
 
 
 def _text(lines: Iterator[str] | Sequence[str]) -> str:
@@ -91,7 +93,7 @@ def _layer_page(layer: str) -> _Section:
     """The page of a layer; those that cross the layers have a kind of their own, or something to add."""
 
     def section(everything: Source) -> list[str]:
-        source = everything if layer == scaling.LAYER else everything.of(layer)  # its axes have rows of other layers, too
+        source = _shown_of(everything, layer)
         held = page_layer.held_sections(source, layer)
         if layer == page_ladder.LAYER:
             return [*page_ladder.page(source), *page_layer.rows_section(source, layer), *held]
@@ -100,6 +102,14 @@ def _layer_page(layer: str) -> _Section:
         return [*page_layer.section(source, layer), *(prices.section(source) if layer == INTEGRATION else [])]
 
     return section
+
+
+def _shown_of(source: Source, layer: str) -> Source:
+    """What the page of a layer shows: that of scaling all layers with rows along an axis, any other its own."""
+    if layer != scaling.LAYER:
+        return source.of(layer)
+    placed = {name: run for name, run in source.parts.items() if name == layer or any(bench.facts.scale for bench in run.benches.values())}
+    return dataclasses.replace(source, run=runs.together(placed), parts=placed) if placed else source
 
 
 def bench_headers(folder: Path = places.BENCHES) -> dict[str, str]:
@@ -127,7 +137,7 @@ def machine(source: Source) -> list[str]:
     for run in source.of_each_machine:
         known = run.machine.identity | run.machine.recorded
         told = [words.format(cells.plain(value)) for name, words in named if (value := known.get(name)) is not None]
-        unmeasured = [layer for layer in source.headers if layer not in run.layers]
+        unmeasured = [layer for layer in source.headers if layer not in source.parts]
         limited = f"; **of no more than: {', '.join(run.layers)}**" if unmeasured else ""
         ended = "" if run.complete else "; **it did not come to its end**"
         lines += [f"* {', '.join(told)}; {run.build.rustc.partition(' (')[0]}."]
@@ -175,17 +185,22 @@ def crud(source: Source) -> list[str]:
 
 def floors(source: Source) -> list[str]:
     """How many goals are met, and which are missed."""
-    held = findings.goals(source.run)
-    missed = sorted((one for one in held if one.standing == "missed"), key=lambda one: -(one.excess_ns or 0.0))
-    lines = [f"{len(held)} rows have a goal: {findings.counted_goals(held)}.", ""]
-    body = [[f"`{one.row.id}`", cells.ratio(one), cells.goal(one.goal), cells.verdict(one)] for one in missed[:MOST_MISSED]]
-    lines += tables.markdown(["missed, by the time to lose for certain", "floor's time / ours>", "goal>", "verdict"], body) if body else []
-    lines += ["", f"And {len(missed) - MOST_MISSED} more, on the page `bottlenecks`."] if len(missed) > MOST_MISSED else []
+    machines = source.of_each_machine
+    lines = [line for run in machines for line in ([f"**{machine_words(run.machine)}**", ""] if len(machines) > 1 else []) + _goals(run)]
     words = (
         "A floor is the best raw path of the same binding for the same bytes; the ratio is its time over ours, from turns. A goal, declared beforehand, is"
         f" met if the whole interval reaches it, missed if none of it does, and else not shown. All of them: {source.link('bottlenecks', 'bottlenecks')} and the pages of the layers."
     )
     return ["## Floors", "", words, "", *source.picture("floors"), *source.block("floors", lines)]
+
+
+def _goals(run: Run) -> list[str]:
+    held = findings.goals(run)
+    missed = sorted((one for one in held if one.standing == "missed"), key=lambda one: -(one.excess_ns or 0.0))
+    body = [[f"`{one.row.id}`", cells.ratio(one), cells.goal(one.goal), cells.verdict(one)] for one in missed[:MOST_MISSED]]
+    table = [*tables.markdown(["missed, by the time to lose for certain", "floor's time / ours>", "goal>", "verdict"], body), ""] if body else []
+    more = [f"And {len(missed) - MOST_MISSED} more, on the page `bottlenecks`.", ""] if len(missed) > MOST_MISSED else []
+    return [f"{len(held)} rows have a goal: {findings.counted_goals(held)}.", "", *table, *more]
 
 
 def certainty(source: Source) -> list[str]:
@@ -224,7 +239,7 @@ def how_to_run(source: Source) -> list[str]:
         "python3 run-benches.py                                       # every layer: measures, prints the tables, stores the run",
         "python3 run-benches.py storage                               # one layer; list says what there is",
         "python3 run-benches.py document last --output my-machine.md  # these pages, of your machine",
-        "python3 run-benches.py document --check                      # are these pages what the stored run says?",
+        "python3 run-benches.py document --check                      # are these pages what the stored runs say?",
         "cargo bench --bench integration                              # one bench by hand, with Criterion's own report",
         "```",
         "",

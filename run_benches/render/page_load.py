@@ -26,7 +26,7 @@ _IN_TURNS = (
 )
 
 _BESIDE = (
-    "The ladder's highest rung is one request after the other over HTTP, told by the server's CPU, in the run of benches that the other pages are of."
+    "The ladder's highest rung is one request after the other over HTTP, told by the server's CPU, in the runs of benches that the other pages are of."
     " Under load an answer waits for a connection and for the client before it starts, and for a processor, the network stack and the client"
     " while it is served. Means over the same requests: response = waited + service. What the server says itself is from the head of a request"
     " to its answer; the rest of the service is TLS, the network stack and the client."

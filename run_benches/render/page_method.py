@@ -27,9 +27,11 @@ def section(source: Source) -> list[str]:
 
 def _figures(source: Source) -> list[str]:
     """How the figures were made."""
-    run, design = source.run, source.run.design
+    run, parts = source.run, source.parts.values()
+    least, most = (choose(part.design.tuples for part in parts) for choose in (min, max))
+    tuples = figures.plural(most, "tuple") if least == most else f"{least} to {most} tuples"
     lines = [
-        f"* Rows that are compared took turns on the same core ({figures.plural(design.tuples, 'tuple')} of each family were planned), and every "
+        f"* Rows that are compared took turns on the same core ({tuples} of each family were planned), and every "
         "difference or ratio is theirs, with a 95 % interval over the tuples; the tuple is the unit, never the sample.",
         "* A time of such a row is what the base of its family took in these turns, times their ratio; one of a row without a partner is of processes "
         "that ran alone, and is rough. The range beside it is of its processes as measured, from the fastest to the slowest, and is not a confidence interval.",
@@ -37,8 +39,8 @@ def _figures(source: Source) -> list[str]:
         " lanes there are; so times compare only under the same conditions, and the lanes are one of them.",
         f"* A difference whose interval holds none is `same` where its 90 % interval lies within {figures.within_margin()}, and else `not resolved`.",
         *(f"* {controls(one)}" for one in source.of_each_machine),
-        *(["* The binaries were not linked anew: the intervals leave out what the placement of code does."] if run.design.linked_anew is False else []),
-        *(["* This was a quick run: few processes and few tuples, so spreads and intervals are coarse."] if run.scale == "quick" else []),
+        *(["* The binaries were not linked anew: the intervals leave out what the placement of code does."] if any(part.design.linked_anew is False for part in parts) else []),
+        *(["* This was a quick run: few processes and few tuples, so spreads and intervals are coarse."] if any(part.scale == "quick" for part in parts) else []),
         f"* {_census(run)}",
     ]
     return ["## How the figures were made", "", *source.block("figures", lines)]

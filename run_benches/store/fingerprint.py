@@ -2,7 +2,8 @@
 
 Why not the commit: a sentence in a document makes another commit, and no other program. Of a layer and of a scenario there is a hash for each part
 of the sources that it reaches, over tokens, so that a comment and a test change none, and what has changed can be named; one over the packages
-that it links; and one over the settings of the build. Of our own error rates, which the runner itself makes, there is one over files.
+that it links; and one over the settings of the build. Of what judges a scenario there is one over files, and of our own error rates, which the
+runner itself makes.
 """
 
 import hashlib
@@ -50,7 +51,8 @@ def of_layer(sources: Sources, layer: str) -> Parts:
 
 
 def of_scenarios(sources: Sources, names: Iterable[str]) -> Parts:
-    """What the figures of load tests of these scenarios depend on: on the server, on the tool, on what they declare, and on what runs beside."""
+    """What the figures of load tests of these scenarios depend on: on the server, on the tool, on what they declare, and on what runs beside and
+    who judges it."""
     declared = [*(f"load/scenarios/{name}.toml" for name in names), *sources.under("load/schedules")]
     linked = [*_linked(sources, "Cargo.toml"), *_linked(sources, "load/Cargo.toml")]
     own = {path: _digest([_canonical(sources, path)]) for path in declared}
@@ -58,6 +60,7 @@ def of_scenarios(sources: Sources, names: Iterable[str]) -> Parts:
     if any("beside" in sources.toml(path) for path in declared):
         reached.add(reach.LAKE)
         own |= {path: _digest([_canonical(sources, path)]) for path in ("lake/Cargo.lock", "lake/Cargo.toml")}
+        own |= {path: _digest(map(sources.text, [path, *sources.under(path)])) for path in reach.JUDGES}
     return _of_parts(sources, reached) | own | {PACKAGES: _digest(linked)} | _build(sources)
 
 

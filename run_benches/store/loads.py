@@ -15,7 +15,7 @@ A set is a folder of runs of one scenario each (`baselines/load/reference`), as 
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -331,16 +331,27 @@ def load(path: Path) -> LoadRun:
 
 def load_set(path: Path) -> dict[str, LoadRun]:
     """The runs of a set by their scenario; a single run is taken apart."""
-    return {file.stem: _load(file) for file in sorted(path.glob("*.json"))} if path.is_dir() else apart(load(path))
+    if not path.is_dir():
+        return apart(load(path))
+    found = {file.stem: _load(file) for file in sorted(path.glob("*.json"))}
+    for scenario, run in found.items():
+        others = {_scenario_of(name, found) for name in run.scenarios} - {scenario}
+        if others:
+            raise Complaint(f"{shown(path / scenario)}.json has load tests of {', '.join(sorted(others))}, where it should have those of {scenario} alone")
+    return found
+
+
+def _scenario_of(cell: str, more: Iterable[str] = ()) -> str:
+    """The scenario that a cell is of: the longest name that it begins with, of those in this checkout and of `more`."""
+    known = sorted({*(path.stem for path in SCENARIOS.glob("*.toml")), *more}, key=len, reverse=True)
+    return next((one for one in known if re.match(rf"{re.escape(one)}(-|:|$)", cell)), cell)
 
 
 def apart(run: LoadRun) -> dict[str, LoadRun]:
     """A run as the set of its scenarios."""
-    known = sorted((path.stem for path in SCENARIOS.glob("*.toml")), key=len, reverse=True)
     cells: dict[str, dict[str, Cell]] = {}
     for name, cell in run.scenarios.items():
-        scenario = next((one for one in known if re.match(rf"{re.escape(one)}(-|:|$)", name)), name)
-        cells.setdefault(scenario, {})[name] = cell
+        cells.setdefault(_scenario_of(name), {})[name] = cell
     if len(cells) < 2:
         return dict.fromkeys(cells, run)
     return {scenario: _part(run, scenario, own) for scenario, own in cells.items()}

@@ -20,7 +20,10 @@ from run_benches.store import rust
 HARNESS, TOOL, LAKE = "benches/harness", "load/src", "lake/src"
 """Parts that are packages of their own, reached as a whole."""
 
-READ = ("src", "benches", "load", "lake", "Cargo.toml", "Cargo.lock", ".cargo/config.toml", "build.rs", "rust-toolchain.toml", "rust-toolchain")
+JUDGES = ("run_benches/lake", "requirements-full.txt")
+"""What starts the programs beside a scenario, reads what they have made, and judges it."""
+
+READ = ("src", "benches", "load", "lake", *JUDGES, "Cargo.toml", "Cargo.lock", ".cargo/config.toml", "build.rs", "rust-toolchain.toml", "rust-toolchain")
 """What the figures can depend on at all."""
 
 

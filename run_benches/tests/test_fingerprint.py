@@ -35,7 +35,9 @@ def house(workspace: Workspace) -> Workspace:
         "benches/prepared.rs": "use strata::server;\nfn f() {}\n",
         "load/src/lib.rs": "pub fn ask() {}\n",
         "load/scenarios/one.toml": 'name = "one" # the first\n',
-        "load/scenarios/two.toml": 'name = "two"\n',
+        "load/scenarios/two.toml": 'name = "two"\nbeside = { table = "strata.two" }\n',
+        "lake/src/main.rs": "fn main() {}\n",
+        "requirements-full.txt": "pyiceberg==1\n",
     }.items():
         workspace.write(path, text)
     workspace.commit()
@@ -91,6 +93,8 @@ def test_tokens_are_those_of_the_grammar() -> None:
         ("load/src/lib.rs", "ask", "asked", {"one": ["load/src"], "two": ["load/src"]}),
         ("load/scenarios/one.toml", "# the first", "# the only one", {}),
         ("load/scenarios/one.toml", '"one"', '"uno"', {"one": ["load/scenarios/one.toml"]}),
+        ("lake/src/main.rs", "main", "start", {"two": ["lake/src"]}),
+        ("requirements-full.txt", "==1", "==2", {"two": ["requirements-full.txt"]}),
     ],
 )
 def test_what_has_changed_makes_stale_what_reaches_it(house: Workspace, path: str, old: str, new: str, expected: dict[str, list[str]]) -> None:
@@ -161,5 +165,5 @@ def test_the_pages_say_what_is_stale_and_what_is_not_known() -> None:
 
 
 def test_every_path_is_there() -> None:
-    for path in (*fingerprint.JUDGING, *reach.READ[:6]):
+    for path in (*fingerprint.JUDGING, *reach.READ[:8]):
         assert fingerprint.of_files([path]), path

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shlex
 import shutil
 import signal
 import subprocess
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from run_benches import serialization
+from run_benches import processes, serialization
 from run_benches.cli import renew
 from run_benches.store import loads, runs
 from run_benches.store.runs import Binary
@@ -181,6 +182,25 @@ def test_a_part_that_is_in_the_wrong_file_is_said(kept: Checkout) -> None:
     assert "has rows of storage, where it should have those of integration alone" in kept.complaint("renew", "--dry-run")
 
 
+def test_a_load_test_that_is_in_the_wrong_file_is_said(kept: Checkout) -> None:
+    folder = kept.root / "baselines/load/reference"
+    shutil.copy(folder / f"{SCENARIO}.json", folder / "lists.json")
+    assert f"has load tests of {SCENARIO}, where it should have those of lists alone" in kept.complaint("renew", "--dry-run")
+
+
+def test_on_a_full_disk_what_is_stored_stays_whole(kept: Checkout) -> None:
+    if processes.told(["unshare", "--map-root-user", "--mount", "true"]).returncode != 0:
+        pytest.skip("a small disk is a mount, which this user may not make")
+    before, folder, copy = contents(kept), kept.root / "baselines", kept.root.parent / "copy"
+    size = sum(path.stat().st_size for path in folder.rglob("*.json"))
+    full = f"cp -a {folder} {copy}; mount -t tmpfs -o size={size + 32768 >> 10}k tmpfs {folder}; cp -a {copy}/. {folder}; head -c 1m /dev/zero > {folder}/ballast"
+    script = f"{full}; {shlex.join(kept.command('renew', 'storage', '--all'))} >&2; echo $?; cat {folder}/reference/storage.json"
+    done = subprocess.run(["unshare", "--map-root-user", "--mount", "sh", "-c", script], env=kept.environment(), capture_output=True, text=True, timeout=120, check=False)
+    code, _, stored = done.stdout.partition("\n")
+    assert code == "3" and "not renewed: layer storage: " in done.stderr and "No space left on device" in done.stderr, done.stderr
+    assert stored == before["reference/storage.json"]
+
+
 def test_an_old_file_that_git_does_not_have_is_not_taken_apart(kept: Checkout) -> None:
     single = kept.root / "baselines/reference.json"
     single.write_text((kept.root / "baselines/reference/storage.json").read_text())
@@ -190,10 +210,18 @@ def test_an_old_file_that_git_does_not_have_is_not_taken_apart(kept: Checkout) -
 
 
 def test_what_is_there_no_more_goes_from_the_set(kept: Checkout) -> None:
+    assert kept.run("load", "compare", SCENARIO, "--versus=--no-tls", "--keep", "tls").returncode == 0
     (kept.root / "load/scenarios" / f"{SCENARIO}.toml").unlink()
     commit(kept)
-    assert "there is nothing of this name any more" in kept.run("renew", "--dry-run").stdout
-    assert "removed baselines/load/reference" in renewed(kept) and set(contents(kept)) == {"reference/storage.json", "reference/integration.json"}
+    gone = [f"baselines/load/reference/{SCENARIO}.json", "baselines/load/comparisons/tls.json"]
+    told = kept.run("renew", "--dry-run").stdout
+    assert told.count("there is nothing of this name any more") == 2 and all(path in told for path in gone)
+    assert "removed" not in renewed(kept, "storage") and all((kept.root / path).exists() for path in gone), "another name was typed"
+    (kept.root / gone[0]).write_text((kept.root / gone[0]).read_text() + " ")
+    assert f"{gone[0]} is of nothing that is there any more, and git does not have it as it is" in kept.complaint("renew", SCENARIO)
+    commit(kept)
+    told = renewed(kept)
+    assert all(f"removed {path}" in told for path in gone) and set(contents(kept)) == {"reference/storage.json", "reference/integration.json"}
 
 
 def test_what_was_measured_and_could_not_be_stored_is_not_measured_again(kept: Checkout) -> None:
@@ -219,8 +247,8 @@ def test_what_is_changed_meanwhile_is_not_stored(house: Checkout, is_committed: 
         subprocess.run(["pkill", "-f", str(house.root / "bin/storage-fake")], check=False)
         time.sleep(0.1)
     told = process.stderr.read()
-    assert process.wait() == 3 and "not renewed: layer integration: the sources were changed while it was measured" in told
-    assert not contents(house)
+    assert process.wait() == 3 and "not renewed: layer integration: the sources were changed while others were measured" in told
+    assert "2 of 2" not in told and not contents(house)
 
 
 def test_a_kept_comparison_is_renewed_unless_it_is_of_two_servers(house: Checkout) -> None:
@@ -292,6 +320,19 @@ def test_everything_is_gone_on_with_by_what_is_left(kept: Checkout) -> None:
     assert "go on with: run-benches.py renew --all integration\n" in process.stderr.read() and process.wait() == 3
 
 
+def test_an_interrupt_of_the_build_renders_the_pages_and_says_how_to_go_on(kept: Checkout) -> None:
+    change(kept, "src/storage.rs", "//! Keeps records.\npub const SIZE: u32 = 7;\n")
+    before = contents(kept)
+    (kept.root / "bin/SLOW").touch()
+    process = subprocess.Popen(kept.command("renew", "storage"), env=kept.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    while not (kept.root / "bin/WAITING").exists():
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    assert process.stderr is not None and "go on with: run-benches.py renew storage\n" in process.stderr.read() and process.wait() == 3
+    assert contents(kept) == before and "**the code has changed since**" in (kept.root / "docs/performance/storage.md").read_text()
+
+
 def test_two_at_once_are_not(house: Checkout) -> None:
     house.trouble("storage/read/strata/0_index_1t hang")
     first = subprocess.Popen(house.command("renew", "storage"), env=house.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
@@ -311,6 +352,8 @@ def test_what_is_the_same_program_is_not_measured_again() -> None:
     asked: list[tuple[Binary, bool]] = [(same, True), (other, False), (Binary("a", 1, None), False)]
     for now, expected in asked:
         assert renew._is_same_program(job, {"storage": now}) is expected
+    dirty = dataclasses.replace(run, tool=dataclasses.replace(run.tool, dirty=True))
+    assert not renew._is_same_program(dataclasses.replace(job, stored=dirty), {"storage": same}), "nobody has the revision that the page names"
     assert not renew._is_same_program(dataclasses.replace(job, stored=dataclasses.replace(run, binaries={"storage": Binary("a", 1)})), {"storage": same})
     tested = dataclasses.replace(a_load_run(), binaries={"load": same, "strata": same})
     scenario = renew.Job("scenario", "x", tested, {"src/a": "1", "load/scenarios/x.toml": "1"}, {"src/a": "2", "load/scenarios/x.toml": "1"})
@@ -334,5 +377,8 @@ def test_two_machines_stand_side_by_side_and_no_sentence_is_of_both(kept: Checko
     assert "* storage: measured on" in head and "on another processor" in head and "* integration: measured on" in head
     assert text.partition("## The machine and the runs")[2].partition("END machine")[0].count("layer at full scale") == 2
     assert text.count("Of 2 goals") + text.count("Of 1 goal") == 2, "each machine for itself"
+    floors = text.partition("## Floors")[2].partition("<!-- END floors -->")[0]
+    assert floors.count("have a goal: ") == 2 and "**another processor" in floors, "each machine for itself"
+    assert "of no more than" not in text, "what one machine has not measured another has"
     change(kept, "src/storage.rs", "//! Keeps records.\npub const SIZE: u32 = 5;\n")
     assert "is another than that of what is stored (another processor" in renewed(kept, "storage")
