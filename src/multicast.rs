@@ -12,6 +12,9 @@
 //!
 //! Non-goals: how a subscriber gets it (`feed`); the time for which the sender waits, and its answer (`ingress`, `handlers`).
 
+#[cfg(any(feature = "nats", feature = "redis"))]
+mod runtime;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
