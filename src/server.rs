@@ -467,7 +467,7 @@ fn ingress(config: &Config, database: &Database, files: Option<Site>, pools: &[R
     let pools = Pools { reading, writing, scanning, dumping, uploading, syncing };
     let (handlers, options) = (config.handlers.clone(), config.ingress.clone());
     let ingress = Ingress::new(database.clone(), handlers, options, pools)?;
-    let ingress = ingress.with_feed(config.feed.clone(), config.multicast.clone());
+    let ingress = ingress.with_feed(config.feed.clone(), config.multicast.clone())?;
     let ingress = ingress.with_observability(&config.observability)?;
     ingress.limits().set(Limited::DumpThreads, config.dump_threads);
     let ingress = match &config.checkpoint_dir {
