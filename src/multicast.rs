@@ -99,7 +99,10 @@ impl Options {
     pub fn check(&self) -> Result<()> {
         let (nats, refused) = (!self.nats_servers.is_empty(), |detail: String| Err(Error::invalid(detail)));
         // Each option that needs a feature of the build: whether it is set, and whether the feature is there.
-        let features = [("nats-servers", "nats", nats, cfg!(feature = "nats")), ("jetstream", "nats", self.jetstream, cfg!(feature = "nats"))];
+        let features = [
+            ("nats-servers", "nats", nats, cfg!(feature = "nats")),
+            ("jetstream", "nats", self.jetstream, cfg!(feature = "nats")),
+        ];
         if let Some((option, feature, ..)) = features.iter().find(|(.., is_set, is_there)| *is_set && !is_there) {
             return refused(format!(
                 "--{option} needs a server with the feature {feature}: cargo build --release --features {feature}"
@@ -112,7 +115,9 @@ impl Options {
         if let Some(address) = self.nats_servers.iter().find(|address| !is_known(address)) {
             return refused(format!("--nats-servers: {address} is neither host:port nor a URL with nats:// or tls://"));
         }
-        let credentials = |address: &Address| address.credentials().map(|(user, password)| (user.to_owned(), password.map(str::to_owned)));
+        let credentials = |address: &Address| {
+            address.credentials().map(|(user, password)| (user.to_owned(), password.map(str::to_owned)))
+        };
         if self.nats_servers.windows(2).any(|pair| credentials(&pair[0]) != credentials(&pair[1])) {
             return refused("--nats-servers: all have the same credentials, or none".to_owned());
         }

@@ -73,7 +73,8 @@ impl Flight {
 
     /// Returns the numbers of the publications that go out on a connection.
     pub(super) fn on(&self, connection: u16) -> impl Iterator<Item = usize> {
-        (0..self.publications.len()).filter(move |number| self.connections[*number] == connection && self.publications[*number].fits)
+        (0..self.publications.len())
+            .filter(move |number| self.connections[*number] == connection && self.publications[*number].fits)
     }
 
     /// Gives up what cannot be published: what does not fit, and all on a connection that is not there. Returns the connections of the rest,
