@@ -17,11 +17,10 @@
 mod address;
 #[cfg(feature = "nats")]
 mod nats;
-#[cfg(not(feature = "nats"))]
-#[path = "multicast/without_nats.rs"]
-mod nats;
 #[cfg(any(feature = "nats", feature = "redis"))]
 mod runtime;
+#[cfg(not(feature = "nats"))]
+mod without_nats;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,6 +39,8 @@ use crate::schema::{MESSAGES, REPEATS, Table};
 use crate::transaction::{Database, Precondition, Transaction, make_id};
 pub use address::Address;
 use nats::{Nats, Travel};
+#[cfg(not(feature = "nats"))]
+use without_nats as nats;
 
 /// Limits on multicasts, and the transports on which they travel besides the feed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -220,8 +220,8 @@ impl Drop for Server {
 }
 
 /// Threads of a server beside its workers: the acceptor, background work, the sync of the log, messages, the access log, the watcher of the
-/// log, the feed, and the first of each pool.
-const OTHER_THREADS: usize = 13;
+/// log, the feed, the clients of brokers and what they read, and the first of each pool.
+const OTHER_THREADS: usize = 15;
 
 /// The niceness of scan threads, which yield to others on the same processor (nice(2)).
 const NICE: i32 = 10;

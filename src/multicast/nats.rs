@@ -45,6 +45,9 @@ use subjects::{MESSAGE, MESSAGE_ID, Publication, TARGETS, publications};
 /// How long the thread may take to begin.
 const TO_BEGIN: Duration = Duration::from_secs(10);
 
+/// How many turns of the other tasks it takes at most until all that was seen is there.
+const DETOUR: usize = 2;
+
 /// The last token of what closes the publications of a message.
 const END: &str = "end";
 
@@ -178,32 +181,34 @@ impl Shared {
         }
     }
 
-    /// Takes what has come to the inbox of a connection: `m` or `s`, the number of a message, and that of a publication.
-    fn hear(&self, connection: u16, said: &Message) {
+    /// Takes what has come to the inbox of a connection: `m` or `s`, the number of a message, and that of a publication. Returns the message
+    /// whose publications it closes.
+    fn hear(&self, connection: u16, said: &Message) -> Option<Arc<Flight>> {
         let inbox = &self.connections[usize::from(connection)].inbox;
-        let Some(tokens) = said.subject.strip_prefix(inbox.as_str()).and_then(|rest| rest.strip_prefix('.')) else {
-            return;
-        };
-        let mut tokens = tokens.split('.');
-        let (Some(kind), Some(Ok(number)), Some(publication)) =
-            (tokens.next(), tokens.next().map(str::parse::<u64>), tokens.next())
-        else {
-            return;
-        };
+        let mut tokens = said.subject.strip_prefix(inbox.as_str())?.strip_prefix('.')?.split('.');
+        let (kind, number, publication) = (tokens.next()?, tokens.next()?.parse().ok()?, tokens.next()?);
         if kind == "s" {
             if let (Some(outbox), Ok(publication)) = (&self.outbox, publication.parse()) {
                 outbox.hear(number, publication, &Word::of(said));
             }
-            return;
+            return None;
         }
-        let flight = self.flights.lock().get(&number).map(Arc::clone);
-        match (flight, publication.parse(), Word::of(said)) {
-            (None, ..) => {}
-            (Some(flight), Err(_), _) => flight.closed(connection, self.receipts),
-            (Some(flight), Ok(publication), Word::NoResponders) => flight.absent(publication),
+        let flight = self.flights.lock().get(&number).map(Arc::clone)?;
+        let Ok(publication) = publication.parse() else { return Some(flight) };
+        match Word::of(said) {
+            Word::NoResponders => flight.absent(publication),
+            Word::Answer => flight.replied(publication),
             // A stream that takes the subject, too, is no subscriber that has answered.
-            (Some(flight), Ok(publication), Word::Answer) => flight.replied(publication),
-            (Some(_), Ok(_), Word::Acknowledged | Word::NotStored(_)) => {}
+            Word::Acknowledged | Word::NotStored(_) => {}
+        }
+        None
+    }
+
+    /// Takes what was seen of a connection.
+    fn notice(&self, connection: u16, seen: &Seen) {
+        match seen {
+            Seen::Connected => self.outbox.iter().for_each(Outbox::send_again),
+            Seen::Refused(subject) => self.refused(connection, subject),
         }
     }
 
@@ -235,11 +240,18 @@ async fn listen(shared: Arc<Shared>, connection: u16, mut incoming: Incoming) {
         tokio::select! {
             // What is seen was said behind what is in the inbox by then.
             biased;
-            Some(said) = incoming.inbox.next() => shared.hear(connection, &said),
-            Some(seen) = incoming.seen.recv() => match seen {
-                Seen::Connected => shared.outbox.iter().for_each(Outbox::send_again),
-                Seen::Refused(subject) => shared.refused(connection, &subject),
-            },
+            Some(said) = incoming.inbox.next() => {
+                let Some(closed) = shared.hear(connection, &said) else { continue };
+                // What is seen takes a detour by a task of the client, and may have been said before.
+                for _ in 0..DETOUR {
+                    tokio::task::yield_now().await;
+                }
+                while let Ok(seen) = incoming.seen.try_recv() {
+                    shared.notice(connection, &seen);
+                }
+                closed.closed(connection, shared.receipts);
+            }
+            Some(seen) = incoming.seen.recv() => shared.notice(connection, &seen),
             else => return,
         }
     }
