@@ -45,6 +45,9 @@ use subjects::{MESSAGE, MESSAGE_ID, Publication, TARGETS, publications};
 /// How long the thread may take to begin.
 const TO_BEGIN: Duration = Duration::from_secs(10);
 
+/// How long the end of the server waits for what was published to go out.
+const TO_END: Duration = Duration::from_secs(1);
+
 /// How many turns of the other tasks it takes at most until all that was seen is there.
 const DETOUR: usize = 2;
 
@@ -148,6 +151,18 @@ impl Nats {
             self.runtime.spawn(tokio::task::unconstrained(publishing));
         }
         Travel { shared, flight, number: Some(number) }
+    }
+}
+
+impl Drop for Nats {
+    /// Has what was published go out.
+    fn drop(&mut self) {
+        let shared = Arc::clone(&self.shared);
+        let _ = self.runtime.wait(TO_END, async move {
+            for connection in shared.connections.iter().filter(|connection| connection.is_there()) {
+                let _ = connection.client.flush().await;
+            }
+        });
     }
 }
 
@@ -258,14 +273,11 @@ async fn listen(shared: Arc<Shared>, connection: u16, mut incoming: Incoming) {
 }
 
 /// Publishes what goes out on a connection, and closes it.
-async fn publish(shared: Arc<Shared>, connection: u16, number: u64, flight: Arc<Flight>, body: Bytes) {
-    let Connection { client, inbox } = &shared.connections[usize::from(connection)];
-    let message = HeaderValue::from(flight.id.as_str());
-    for position in flight.on(connection) {
-        // Nobody waits any more: what the connection has not taken is not sent later.
-        if flight.is_over() {
-            return;
-        }
+async fn publish(shared: Arc<Shared>, of: u16, number: u64, flight: Arc<Flight>, body: Bytes) {
+    let connection = &shared.connections[usize::from(of)];
+    let _queued = connection.queue(flight.publications.len(), &body);
+    let (Connection { client, inbox, .. }, message) = (connection, HeaderValue::from(flight.id.as_str()));
+    for position in flight.on(of) {
         let publication = &flight.publications[position];
         let answer = format!("{inbox}.m.{number}.{position}");
         let headers = headers(publication, message.clone());

@@ -1,11 +1,12 @@
 //! A connection to the broker: made again whenever it breaks, with an inbox to which everything that is said of its messages comes.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_nats::connection::State;
 use async_nats::{Client, ClientError, ConnectOptions, Event, ServerAddr, ServerError, Subscriber};
+use bytes::Bytes;
 use percent_encoding::percent_decode_str;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -24,8 +25,14 @@ const GREETING: Duration = Duration::from_secs(4);
 /// How often the broker is asked whether it is there.
 const PING: Duration = Duration::from_secs(10);
 
-/// How many messages wait for their connection to write them: a multicast goes out in one piece.
-const QUEUED: usize = 1 << 14;
+/// How many publications wait for the client to write them: those of most multicasts go out in one piece.
+const QUEUED: usize = 1 << 12;
+
+/// How many bytes of messages may wait for room among these.
+const QUEUED_BYTES: usize = 64 << 20;
+
+/// What a publication takes beside the body, about.
+const PUBLICATION_BYTES: usize = 256;
 
 /// How many words of the broker wait to be read; more are lost.
 const UNREAD: usize = 1 << 20;
@@ -43,6 +50,19 @@ pub(super) struct Connection {
     pub(super) client: Client,
     /// What the subjects of its inbox begin with.
     pub(super) inbox: String,
+    queued_bytes: AtomicUsize,
+}
+
+/// A message that waits until the client has all of it.
+pub(super) struct Queued<'c> {
+    connection: &'c Connection,
+    bytes: usize,
+}
+
+impl Drop for Queued<'_> {
+    fn drop(&mut self) {
+        self.connection.queued_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 /// What comes in on a connection.
@@ -90,12 +110,19 @@ impl Connection {
         let client = options.connect(&servers[..]).await.map_err(|error| cannot(&error))?;
         let inbox = client.new_inbox();
         let subscriber = client.subscribe(format!("{inbox}.>")).await.map_err(|error| cannot(&error))?;
-        Ok((Self { client, inbox }, Incoming { inbox: subscriber, seen }))
+        Ok((Self { client, inbox, queued_bytes: AtomicUsize::new(0) }, Incoming { inbox: subscriber, seen }))
     }
 
-    /// Returns whether it is there, as far as is known.
+    /// Returns whether it is there, as far as is known, and takes messages.
     pub(super) fn is_there(&self) -> bool {
-        self.client.connection_state() == State::Connected
+        self.client.connection_state() == State::Connected && self.queued_bytes.load(Ordering::Relaxed) < QUEUED_BYTES
+    }
+
+    /// Counts a message for as long as it waits.
+    pub(super) fn queue(&self, publications: usize, body: &Bytes) -> Queued<'_> {
+        let bytes = body.len() + publications * PUBLICATION_BYTES;
+        self.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
+        Queued { connection: self, bytes }
     }
 }
 

@@ -3,8 +3,6 @@
 //! The broker says of a publication that nobody has subscribed ("no responders"), and of the others nothing: whatever it has not spoken of
 //! before the message that closes them was taken by somebody. A stream says of each that it has it.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use parking_lot::Mutex;
 
 use super::subjects::Publication;
@@ -40,7 +38,6 @@ pub(super) struct Flight {
     /// By publication.
     connections: Box<[u16]>,
     progress: Mutex<Progress>,
-    is_over: AtomicBool,
 }
 
 struct Progress {
@@ -67,7 +64,6 @@ impl Flight {
             publications: publications.into(),
             connections: connections.collect(),
             progress: Mutex::new(progress),
-            is_over: AtomicBool::new(false),
         }
     }
 
@@ -179,12 +175,6 @@ impl Flight {
             self.say(&progress, number, unsaid);
         }
         progress.way = None;
-        self.is_over.store(true, Ordering::Relaxed);
-    }
-
-    /// Returns whether it has ended.
-    pub(super) fn is_over(&self) -> bool {
-        self.is_over.load(Ordering::Relaxed)
     }
 
     /// Returns why targets have failed, of those that have.

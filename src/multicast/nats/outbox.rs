@@ -519,7 +519,7 @@ async fn publish(
     for position in positions {
         let publication = &flight.publications[*position];
         let own = &shared.connections[usize::from(shared.connection_of(&publication.subject))];
-        let Connection { client, inbox } = if own.is_there() { own } else { connected };
+        let Connection { client, inbox, .. } = if own.is_there() { own } else { connected };
         let mut headers = headers(publication, message.clone());
         headers.insert(MESSAGE_ID, HeaderValue::from(publication.id(&flight.id).as_str()));
         let answer = format!("{inbox}.s.{number}.{position}");
