@@ -528,3 +528,108 @@ async fn publish(
         let _ = published.await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::Schema;
+    use crate::storage;
+
+    const SDL: &str = "type Device @table(expiration: 60) @multicast @export { id: ID! @primaryKey }";
+
+    struct World {
+        outbox: Outbox,
+        _folder: tempfile::TempDir,
+    }
+
+    fn world(limit: usize) -> World {
+        let folder = tempfile::tempdir().unwrap();
+        let schema = Schema::parse(SDL).unwrap();
+        let database = Database::open(folder.path(), schema, &storage::Options::default()).unwrap();
+        World { outbox: Outbox::open(&database, limit).unwrap(), _folder: folder }
+    }
+
+    /// Adds a message to so many targets.
+    fn add(outbox: &Outbox, targets: usize, most: usize) -> Arc<Flight> {
+        let (id, body) = (crate::transaction::make_id(), Bytes::from_static(b"\"text\""));
+        let targets: Vec<_> = (0..targets).map(|number| format!("d{number}")).collect();
+        let message = Travelling { id: &id, targets: &targets, topics: &[], body: body.clone() };
+        let publications = publications("Device", &message, most);
+        let connections = vec![0; publications.len()].into_iter();
+        let flight = Arc::new(Flight::new(&id, publications, connections, None));
+        outbox.add(outbox.room(&message).unwrap(), &flight, body);
+        flight
+    }
+
+    /// Takes all that may be published now: numbers of messages and positions.
+    fn published(outbox: &Outbox) -> Vec<(u64, usize)> {
+        let mut all = Vec::new();
+        while let Some(step) = outbox.state.lock().step() {
+            let Step::Publish { number, positions, .. } = step else { panic!("it is in memory") };
+            all.extend(positions.into_iter().map(|position| (number, position)));
+        }
+        all
+    }
+
+    #[test]
+    fn so_many_are_unacknowledged_and_no_more() {
+        let world = world(1 << 30);
+        let outbox = &world.outbox;
+        [3000, 2000, 1].iter().for_each(|targets| drop(add(outbox, *targets, 1 << 20)));
+        let all: Vec<_> = (0..3000).map(|one| (0, one)).chain((0..2000).map(|one| (1, one))).chain([(2, 0)]).collect();
+        assert_eq!(published(outbox), all[..WINDOW]);
+        all[..PIECE].iter().for_each(|(number, position)| outbox.hear(*number, *position, &Word::Acknowledged));
+        outbox.hear(0, 0, &Word::Acknowledged);
+        assert_eq!(published(outbox), all[WINDOW..WINDOW + PIECE]);
+        all[PIECE..].iter().for_each(|(number, position)| outbox.hear(*number, *position, &Word::Acknowledged));
+        assert_eq!(published(outbox), all[WINDOW + PIECE..], "an early word does no harm");
+        outbox.hear(2, 0, &Word::Acknowledged);
+        let state = outbox.state.lock();
+        assert_eq!((state.begun.len(), state.unacknowledged, state.done.len(), state.kept_bytes), (1, 500, 2, 0));
+    }
+
+    #[test]
+    fn what_is_not_stored_is_sent_again_and_the_rest_is_not() {
+        let world = world(1 << 30);
+        let outbox = &world.outbox;
+        add(outbox, 5, 1 << 20);
+        assert_eq!(published(outbox).len(), 5);
+        outbox.hear(0, 0, &Word::Acknowledged);
+        outbox.hear(0, 3, &Word::NotStored("full".to_owned()));
+        outbox.hear(0, 1, &Word::NoResponders);
+        outbox.hear(0, 2, &Word::Answer);
+        assert_eq!(published(outbox), [], "after a pause");
+        outbox.state.lock().paused_until = None;
+        assert_eq!(published(outbox), [(0, 1), (0, 3)]);
+        outbox.send_again();
+        assert_eq!(published(outbox), [(0, 1), (0, 2), (0, 3), (0, 4)]);
+        (0..5).for_each(|position| outbox.hear(0, position, &Word::Acknowledged));
+        let mut state = outbox.state.lock();
+        assert_eq!((state.begun.len(), state.unacknowledged, state.begun_bytes), (0, 0, 0));
+        assert_eq!(state.done.len(), 1);
+        assert!(outbox.bytes.load(Ordering::Relaxed) > 0, "until it is deleted");
+        state.done.clear();
+        assert_eq!(outbox.bytes.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_done() {
+        let world = world(1 << 30);
+        add(&world.outbox, 3, 10);
+        assert_eq!(published(&world.outbox), []);
+        assert_eq!(world.outbox.state.lock().done.len(), 1);
+    }
+
+    #[test]
+    fn a_full_outbox_refuses_and_the_first_always_has_room() {
+        let world = world(100);
+        add(&world.outbox, 100, 1 << 20);
+        let (targets, body) = (["d".to_owned()], Bytes::new());
+        let message = Travelling { id: "m", targets: &targets, topics: &[], body };
+        assert!(matches!(world.outbox.room(&message), Err(Error::Busy { .. })));
+        published(&world.outbox);
+        (0..100).for_each(|position| world.outbox.hear(0, position, &Word::Acknowledged));
+        world.outbox.state.lock().done.clear();
+        assert!(world.outbox.room(&message).is_ok());
+    }
+}
