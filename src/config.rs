@@ -274,6 +274,26 @@ struct MulticastFlags {
     )]
     #[serde(skip_serializing_if = "Option::is_none")]
     in_flight: Option<usize>,
+    /// Publish messages through these servers of NATS, too: host:port or URLs; repeatable [in the file multicast.nats_servers]
+    #[arg(long, value_name = "ADDRESS", env = "STRATA_NATS_SERVERS", value_delimiter = ',', value_parser = address_of_broker)]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    nats_servers: Vec<String>,
+    /// Delivered over NATS: somebody subscribed, or answered [default: interest; in the file multicast.nats_receipts]
+    #[arg(long, value_name = "RECEIPTS", env = "STRATA_NATS_RECEIPTS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nats_receipts: Option<multicast::Receipts>,
+    /// Number of connections to NATS [default: 1; in the file multicast.nats_connections]
+    #[arg(long, value_name = "NUMBER", env = "STRATA_NATS_CONNECTIONS", value_parser = number::<usize>)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nats_connections: Option<usize>,
+    /// Publish to a stream of NATS, and keep messages until it has them [in the file multicast.jetstream]
+    #[arg(long, value_name = "BOOLEAN", env = "STRATA_JETSTREAM", num_args = 0..=1, default_missing_value = "true")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    jetstream: Option<bool>,
+    /// The maximum size of all messages kept for the stream [default: 1G; in the file multicast.outbox_bytes]
+    #[arg(long, value_name = "SIZE", env = "STRATA_OUTBOX_BYTES", value_parser = size::parse)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outbox_bytes: Option<usize>,
 }
 
 #[derive(Args, Debug, Default, Serialize)]
@@ -488,11 +508,13 @@ impl Config {
             ("ingress.request_timeout_ms", self.ingress.request_timeout_ms),
             ("multicast.bytes", self.multicast.bytes as u64),
             ("multicast.in_flight", self.multicast.in_flight as u64),
+            ("multicast.nats_connections", self.multicast.nats_connections as u64),
+            ("multicast.outbox_bytes", self.multicast.outbox_bytes as u64),
             ("observability.access_log_lines", self.observability.access_log_lines as u64),
         ];
         match at_least_one.iter().find(|(_, value)| *value == 0) {
             Some((name, _)) => Err(Error::invalid(format!("the option {name} must be at least 1"))),
-            None => Ok(()),
+            None => self.multicast.check(),
         }
     }
 }
@@ -524,6 +546,11 @@ fn number<T: TryFrom<i64>>(text: &str) -> std::result::Result<T, String> {
 
 fn parsed<T: TryFrom<String, Error = String>>(text: &str) -> std::result::Result<T, String> {
     text.to_owned().try_into()
+}
+
+/// Checks an address of a broker. The text is kept, because an address hides its credentials where it is printed.
+fn address_of_broker(text: &str) -> std::result::Result<String, String> {
+    parsed::<multicast::Address>(text).map(|address| address.as_str().to_owned())
 }
 
 /// A text file, which is `what`.

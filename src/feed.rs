@@ -54,6 +54,8 @@ pub use id::EventId;
 use multicast::{Messages, Multicast};
 use queue::Queue;
 pub use receipt::{Receipt, Standing};
+#[cfg(feature = "nats")]
+pub(crate) use receipt::Way;
 pub use subscription::{Lagging, Next, Subscription};
 use topics::Topics;
 
@@ -339,6 +341,11 @@ impl Feed {
     /// Ends all subscriptions and refuses new ones.
     pub fn stop(&self) {
         self.0.shared.stop();
+    }
+
+    /// Returns the database.
+    pub(crate) fn database(&self) -> &Database {
+        &self.0.database
     }
 
     /// Returns the interval of keep-alives to an idle subscriber.

@@ -228,14 +228,16 @@ impl Ingress {
         Self::of(self.crossing, self.files, checkpoints, self.multicast, self.observability, self.options)
     }
 
-    /// Sets the limits of the change feed and of multicasts.
-    #[must_use]
-    pub fn with_feed(self, options: feed::Options, multicasts: multicast::Options) -> Self {
+    /// Sets the limits of the change feed and of multicasts, and starts the transports of these.
+    ///
+    /// # Errors
+    /// As [`Multicast::start`].
+    pub fn with_feed(self, options: feed::Options, multicasts: multicast::Options) -> crate::error::Result<Self> {
         self.limits().set(Limited::Feeds, options.subscribers);
         self.limits().set(Limited::Multicasts, multicasts.in_flight);
         let feed = Feed::new(self.crossing.database().clone(), unlimited(options), handlers::write_event);
-        let multicast = Multicast::new(feed, multicasts);
-        Self::of(self.crossing, self.files, self.checkpoints, multicast, self.observability, self.options)
+        let multicast = Multicast::start(feed, multicasts)?;
+        Ok(Self::of(self.crossing, self.files, self.checkpoints, multicast, self.observability, self.options))
     }
 
     /// Sets up the access log and timings.

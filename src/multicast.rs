@@ -3,18 +3,30 @@
 //! ```text
 //! conditions ─ at one snapshot ─ targets ─┐
 //! key ─ known with the same digest? ──────┼─ one commit ── write-ahead log ── `feed`: queues of the targets' subscribers
-//! body ───────────────────────────────────┘                                   └ [`Receipt`]: taken, or nobody is left who could
+//! body ───────────────────────────────────┘       │                           └ [`Receipt`]: taken, or nobody is left who could
+//!                                                 └ [`nats`]: published to the targets' subjects
 //! ```
 //! The message is a record of the table of messages, which the same commit deletes: it stands in the log, for the live subscribers and for
-//! those who resume, and takes no room in a table. What is kept of it is its idempotency key, if it has one.
+//! those who resume, and takes no room in a table. What is kept of it is its idempotency key, if it has one. With JetStream the record is
+//! kept, too, until the stream has it.
 //!
 //! Whoever sends waits for nothing here: [`Sending::when_done`] calls back once nobody is left who could still take the message.
 //!
 //! Non-goals: how a subscriber gets it (`feed`); the time for which the sender waits, and its answer (`ingress`, `handlers`).
 
+mod address;
+#[cfg(feature = "nats")]
+mod nats;
+#[cfg(any(feature = "nats", feature = "redis"))]
+mod runtime;
+#[cfg(not(feature = "nats"))]
+mod without_nats;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use bytes::Bytes;
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 
@@ -25,8 +37,12 @@ use crate::feed::{Feed, Receipt, Standing};
 use crate::query::Query;
 use crate::schema::{MESSAGES, REPEATS, Table};
 use crate::transaction::{Database, Precondition, Transaction, make_id};
+pub use address::Address;
+use nats::{Nats, Travel};
+#[cfg(not(feature = "nats"))]
+use without_nats as nats;
 
-/// Limits on multicasts.
+/// Limits on multicasts, and the transports on which they travel besides the feed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
@@ -37,11 +53,76 @@ pub struct Options {
     pub keep_s: u64,
     /// Maximum number of multicasts without an answer.
     pub in_flight: usize,
+    /// The servers of NATS, of one cluster, through which messages are published, too; none: they are not.
+    pub nats_servers: Vec<Address>,
+    /// What counts as delivered over NATS.
+    pub nats_receipts: Receipts,
+    /// Number of connections to NATS.
+    pub nats_connections: usize,
+    /// Whether messages are published to a stream of NATS, and kept until it has them.
+    pub jetstream: bool,
+    /// The maximum size of all messages that are kept for the stream.
+    #[serde(deserialize_with = "crate::size::deserialize")]
+    pub outbox_bytes: usize,
+}
+
+/// What counts as delivered over NATS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Receipts {
+    /// Somebody has subscribed to the subject.
+    #[default]
+    Interest,
+    /// A subscriber has answered.
+    Reply,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { bytes: 64 << 10, keep_s: 3600, in_flight: 64 }
+        Self {
+            bytes: 64 << 10,
+            keep_s: 3600,
+            in_flight: 64,
+            nats_servers: Vec::new(),
+            nats_receipts: Receipts::default(),
+            nats_connections: 1,
+            jetstream: false,
+            outbox_bytes: 1 << 30,
+        }
+    }
+}
+
+impl Options {
+    /// Checks that this build has what they ask for, and that they fit each other.
+    ///
+    /// # Errors
+    /// `Invalid`.
+    pub fn check(&self) -> Result<()> {
+        let (nats, refused) = (!self.nats_servers.is_empty(), |detail: String| Err(Error::invalid(detail)));
+        // Each option that needs a feature of the build: whether it is set, and whether the feature is there.
+        let features = [
+            ("nats-servers", "nats", nats, cfg!(feature = "nats")),
+            ("jetstream", "nats", self.jetstream, cfg!(feature = "nats")),
+        ];
+        if let Some((option, feature, ..)) = features.iter().find(|(.., is_set, is_there)| *is_set && !is_there) {
+            return refused(format!(
+                "--{option} needs a server with the feature {feature}: cargo build --release --features {feature}"
+            ));
+        }
+        if self.jetstream && !nats {
+            return refused("--jetstream needs --nats-servers".to_owned());
+        }
+        let is_known = |address: &&Address| matches!(address.scheme(), None | Some("nats" | "tls"));
+        if let Some(address) = self.nats_servers.iter().find(|address| !is_known(address)) {
+            return refused(format!("--nats-servers: {address} is neither host:port nor a URL with nats:// or tls://"));
+        }
+        let credentials = |address: &Address| {
+            address.credentials().map(|(user, password)| (user.to_owned(), password.map(str::to_owned)))
+        };
+        if self.nats_servers.windows(2).any(|pair| credentials(&pair[0]) != credentials(&pair[1])) {
+            return refused("--nats-servers: all have the same credentials, or none".to_owned());
+        }
+        Ok(())
     }
 }
 
@@ -71,7 +152,18 @@ struct Counts {
     repeated: AtomicU64,
     targets: AtomicU64,
     /// By standing.
-    standings: [AtomicU64; 3],
+    standings: [AtomicU64; 4],
+}
+
+/// Numbers of targets of a message to whom a transport failed to hand it, by the reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Failures {
+    /// There was no connection to the broker.
+    pub unreachable: usize,
+    /// The broker did not say in time what became of it; it may still arrive.
+    pub timeout: usize,
+    /// The broker does not take it: it is too long, or it is not allowed to publish it.
+    pub refused: usize,
 }
 
 /// A message to be sent.
@@ -107,7 +199,19 @@ pub struct Sending {
     targets: Vec<String>,
     /// `None` if there are no targets.
     receipt: Option<Arc<Receipt>>,
+    travel: Option<Travel>,
     standings: Option<Vec<Standing>>,
+    failures: Failures,
+}
+
+/// What a transport has to know of a message.
+struct Travelling<'a> {
+    id: &'a str,
+    /// Ascending.
+    targets: &'a [String],
+    /// The topic of each target; empty if the table has none.
+    topics: &'a [Option<String>],
+    body: Bytes,
 }
 
 /// Sends messages. Clones share their counters.
@@ -116,12 +220,23 @@ pub struct Multicast {
     feed: Feed,
     options: Options,
     counts: Arc<Counts>,
+    nats: Option<Arc<Nats>>,
 }
 
 impl Multicast {
-    /// Creates one over the feed of a database.
+    /// Creates one over the feed of a database, without a transport besides.
     pub fn new(feed: Feed, options: Options) -> Self {
-        Self { feed, options, counts: Arc::default() }
+        Self { feed, options, counts: Arc::default(), nats: None }
+    }
+
+    /// Creates one, and starts the transports of its options. Brokers need not be there yet.
+    ///
+    /// # Errors
+    /// As [`Options::check`]; `Storage` if no thread can be started; `Corrupt` or `Storage` if the kept messages cannot be read.
+    pub fn start(feed: Feed, options: Options) -> Result<Self> {
+        options.check()?;
+        let nats = Nats::start(&options, feed.database())?.map(Arc::new);
+        Ok(Self { nats, ..Self::new(feed, options) })
     }
 
     /// Returns the feed that hands messages out.
@@ -153,11 +268,15 @@ impl Multicast {
         {
             return Ok(self.repeated(known));
         }
-        let mut targets = conditions.ids(database, table, most)?;
-        targets.sort_unstable();
+        let (targets, topics) = self.targets(database, table, conditions, most)?;
         let id = make_id();
         let ids = targets.iter().map(|id| Value::from(id.as_str())).collect();
-        let message = fields(
+        let travelling = self.nats.as_ref().filter(|_| !targets.is_empty()).map(|nats| {
+            let body = Bytes::copy_from_slice(text_of(&body).as_bytes());
+            (nats, Travelling { id: &id, targets: &targets, topics: &topics, body })
+        });
+        let room = travelling.as_ref().map(|(nats, travelling)| nats.room(travelling)).transpose()?.flatten();
+        let mut message = fields(
             messages,
             [
                 ("id", Value::from(id.as_str())),
@@ -166,6 +285,11 @@ impl Multicast {
                 ("body", body),
             ],
         );
+        if room.is_some() && !topics.is_empty() {
+            let topics = topics.iter().map(|topic| Value::from(topic.as_deref().unwrap_or_default())).collect();
+            let position = messages.attribute("topics").expect("the schema gives it this attribute");
+            message.values_mut()[position] = Some(Value::List(topics));
+        }
         let kept_ms = i64::try_from(self.options.keep_s).map_or(i64::MAX, |keep_s| keep_s.saturating_mul(1000));
         let until = (database.now() / 1000).saturating_add(kept_ms);
         let expected = (!targets.is_empty()).then(|| self.feed.expect(&id, targets.len()));
@@ -177,7 +301,7 @@ impl Multicast {
                 repeat.remember(transaction, repeats, &id, targets.len(), until)?;
             }
             if !targets.is_empty() {
-                transaction.pass_through(&id, &message)?;
+                transaction.pass_through(&id, &message, room.is_some())?;
             }
             transaction.require(table.durability);
             Ok(None)
@@ -189,7 +313,40 @@ impl Multicast {
         self.counts.targets.fetch_add(targets.len() as u64, Ordering::Relaxed);
         drop(message);
         let receipt = expected.map(|expected| expected.committed());
-        Ok(Outcome::Sent(Sending { counts: Arc::clone(&self.counts), id, targets, receipt, standings: None }))
+        let travel = match (travelling, &receipt) {
+            (Some((nats, travelling)), Some(receipt)) => Some(nats.send(table, travelling, room, receipt)),
+            _ => None,
+        };
+        let counts = Arc::clone(&self.counts);
+        let failures = Failures::default();
+        Ok(Outcome::Sent(Sending { counts, id, targets, receipt, travel, standings: None, failures }))
+    }
+
+    /// Returns the ids of the records that match, ascending, and their topics, if a transport asks for them and the table has them.
+    fn targets(
+        &self,
+        database: &Database,
+        table: &Table,
+        conditions: Query<'_>,
+        most: usize,
+    ) -> Result<(Vec<String>, Vec<Option<String>>)> {
+        let topic = self.nats.as_ref().and(table.multicast).and_then(|multicast| multicast.topic);
+        let Some(topic) = topic else {
+            let mut targets = conditions.ids(database, table, most)?;
+            targets.sort_unstable();
+            return Ok((targets, Vec::new()));
+        };
+        let mut found = Vec::new();
+        conditions.each(database, table, most, |record| {
+            let topic = match record.value(topic)? {
+                Value::Text(text) if !text.is_empty() => Some(text.into_owned()),
+                _ => None,
+            };
+            found.push((record.id()?.into_owned(), topic));
+            Ok(())
+        })?;
+        found.sort_unstable();
+        Ok(found.into_iter().unzip())
     }
 
     fn repeated(&self, (id, targets): (String, u64)) -> Outcome {
@@ -209,7 +366,7 @@ impl Multicast {
             delivered: of(Standing::Delivered),
             absent: of(Standing::Absent),
             pending: of(Standing::Pending),
-            failed: 0,
+            failed: of(Standing::Failed),
         }
     }
 }
@@ -233,24 +390,42 @@ impl Sending {
         }
     }
 
-    /// Returns each target with its state, which is the one that it had when it was first asked for; ascending by id.
+    /// Fixes the states of its targets, and counts them. Those of whom a transport has not said anything are `Failed` if the sender has
+    /// waited for it, else `Pending`.
+    pub fn decide(&mut self, has_waited: bool) {
+        if self.standings.is_some() {
+            return;
+        }
+        self.travel.iter().for_each(|travel| travel.end(has_waited));
+        let standings: Vec<_> = self.receipt.iter().flat_map(|receipt| receipt.standings()).collect();
+        for standing in &standings {
+            self.counts.standings[*standing as usize].fetch_add(1, Ordering::Relaxed);
+        }
+        self.failures = self.travel.as_ref().map_or_else(Failures::default, |travel| travel.failures(&standings));
+        self.standings = Some(standings);
+    }
+
+    /// Returns each target with its state, which is fixed the first time if it was not before; ascending by id.
     pub fn standings(&mut self) -> impl Iterator<Item = (&str, Standing)> {
-        let (counts, receipt) = (&self.counts, &self.receipt);
-        let standings = self.standings.get_or_insert_with(|| {
-            let standings: Vec<_> = receipt.iter().flat_map(|receipt| receipt.standings()).collect();
-            for standing in &standings {
-                counts.standings[*standing as usize].fetch_add(1, Ordering::Relaxed);
-            }
-            standings
-        });
-        self.targets.iter().map(String::as_str).zip(standings.iter().copied())
+        self.decide(false);
+        self.targets.iter().map(String::as_str).zip(self.standings.iter().flatten().copied())
+    }
+
+    /// Returns why targets are `Failed`, once that is fixed.
+    pub fn failures(&self) -> Failures {
+        self.failures
     }
 }
 
 impl Drop for Sending {
     fn drop(&mut self) {
-        let _ = self.standings();
+        self.decide(false);
     }
+}
+
+/// Returns the JSON text of a body.
+fn text_of<'b>(body: &'b Value<'_>) -> &'b str {
+    if let Value::Json(json) = body { json } else { "null" }
 }
 
 /// An idempotency key with what was asked for.
@@ -262,8 +437,7 @@ struct Repeat {
 
 impl Repeat {
     fn new(table: &Table, key: &str, conditions: &Query<'_>, body: &Value<'_>) -> Self {
-        let body = if let Value::Json(json) = body { &**json } else { "null" };
-        let asked = [conditions.text.as_bytes(), b"\0", body.as_bytes()].concat();
+        let asked = [conditions.text.as_bytes(), b"\0", text_of(body).as_bytes()].concat();
         Self { id: format!("{}/{key}", table.id), digest: XxHash3_64::oneshot(&asked).cast_signed() }
     }
 

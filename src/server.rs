@@ -220,8 +220,8 @@ impl Drop for Server {
 }
 
 /// Threads of a server beside its workers: the acceptor, background work, the sync of the log, messages, the access log, the watcher of the
-/// log, the feed, and the first of each pool.
-const OTHER_THREADS: usize = 13;
+/// log, the feed, the clients of brokers and what they read, and the first of each pool.
+const OTHER_THREADS: usize = 15;
 
 /// The niceness of scan threads, which yield to others on the same processor (nice(2)).
 const NICE: i32 = 10;
@@ -467,7 +467,7 @@ fn ingress(config: &Config, database: &Database, files: Option<Site>, pools: &[R
     let pools = Pools { reading, writing, scanning, dumping, uploading, syncing };
     let (handlers, options) = (config.handlers.clone(), config.ingress.clone());
     let ingress = Ingress::new(database.clone(), handlers, options, pools)?;
-    let ingress = ingress.with_feed(config.feed.clone(), config.multicast.clone());
+    let ingress = ingress.with_feed(config.feed.clone(), config.multicast.clone())?;
     let ingress = ingress.with_observability(&config.observability)?;
     ingress.limits().set(Limited::DumpThreads, config.dump_threads);
     let ingress = match &config.checkpoint_dir {

@@ -1,7 +1,8 @@
 //! The receipt of a multicast: which of its targets have a subscriber that has taken the message.
 //!
 //! Each queue that gets the message has a [`Delivery`] beside its text. The subscriber's connection takes both, or the queue ends and drops
-//! them; the last one wakes whoever waits for the receipt. So a receipt costs no thread and no search.
+//! them; the last one wakes whoever waits for the receipt. So a receipt costs no thread and no search. A transport on which the message
+//! travels besides is a [`Way`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
@@ -13,6 +14,8 @@ use parking_lot::Mutex;
 pub enum Standing {
     /// No subscriber was live when the message was handed out.
     Absent,
+    /// A transport failed to hand it to any.
+    Failed,
     /// There was one, and none has taken all of the message.
     Pending,
     /// The connection of at least one has taken all of it.
@@ -20,14 +23,14 @@ pub enum Standing {
 }
 
 impl Standing {
-    const ALL: [Self; 3] = [Self::Absent, Self::Pending, Self::Delivered];
+    const ALL: [Self; 4] = [Self::Absent, Self::Failed, Self::Pending, Self::Delivered];
 }
 
 /// A receipt.
 pub struct Receipt {
     /// By target, in the order of the message.
     standings: Box<[AtomicU8]>,
-    /// Number of deliveries that are under way, and one more before the message is handed out.
+    /// Number of deliveries and ways that are not over, and one more before the message is handed out.
     open: AtomicUsize,
     wake: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
@@ -63,6 +66,13 @@ impl Receipt {
         Delivery { receipt: Arc::clone(self), target: target as u32 }
     }
 
+    /// Begins a way besides the feed.
+    #[cfg_attr(not(feature = "nats"), expect(dead_code, reason = "without it there is no other way"))]
+    pub(crate) fn way(self: &Arc<Self>) -> Way {
+        self.open.fetch_add(1, Ordering::AcqRel);
+        Way(Arc::clone(self))
+    }
+
     /// Says that all deliveries have begun.
     pub(super) fn handed_out(&self) {
         self.close();
@@ -77,6 +87,24 @@ impl Receipt {
             let wake = self.wake.lock().take();
             wake.into_iter().for_each(|wake| wake());
         }
+    }
+}
+
+/// A way of a message besides the feed. Dropped, it is over.
+#[cfg_attr(not(feature = "nats"), expect(dead_code, reason = "without it there is no other way"))]
+pub(crate) struct Way(Arc<Receipt>);
+
+#[cfg_attr(not(feature = "nats"), expect(dead_code, reason = "without it there is no other way"))]
+impl Way {
+    /// Says what is known of a target on this way.
+    pub(crate) fn say(&self, target: usize, standing: Standing) {
+        self.0.raise(target, standing);
+    }
+}
+
+impl Drop for Way {
+    fn drop(&mut self) {
+        self.0.close();
     }
 }
 

@@ -126,20 +126,28 @@ pub fn stored(sending: &Sending, preferences: Preferences) -> Answer {
 
 /// Returns the answer that says who has taken the message.
 pub fn told(sending: &mut Sending, preferences: Preferences) -> Answer {
-    let mut counted = [0; 3];
+    let mut counted = [0; 4];
     sending.standings().for_each(|(_, standing)| counted[standing as usize] += 1);
-    let [absent, pending, delivered] = counted;
+    let [absent, failed, pending, delivered] = counted;
     let mut body = format!(
-        "{{\"id\":\"{}\",\"targets\":{},\"delivered\":{delivered},\"absent\":{absent},\"pending\":{pending},\"failed\":0",
+        "{{\"id\":\"{}\",\"targets\":{},\"delivered\":{delivered},\"absent\":{absent},\"pending\":{pending},\"failed\":{failed}",
         sending.id(),
         sending.targets(),
     );
+    if failed > 0 {
+        let failures = serde_json::to_string(&sending.failures()).expect("numbers are JSON");
+        write!(body, ",\"failures\":{failures}").expect("writing to memory does not fail");
+    }
     if preferences.representation {
         body.push_str(",\"undelivered\":[");
         let undelivered = sending.standings().filter(|(_, standing)| *standing != Standing::Delivered);
         for (position, (id, standing)) in undelivered.enumerate() {
             let id = serde_json::to_string(id).expect("a text is JSON");
-            let state = if standing == Standing::Absent { "absent" } else { "pending" };
+            let state = match standing {
+                Standing::Absent => "absent",
+                Standing::Failed => "failed",
+                Standing::Pending | Standing::Delivered => "pending",
+            };
             let comma = if position > 0 { "," } else { "" };
             write!(body, "{comma}{{\"id\":{id},\"state\":\"{state}\"}}").expect("writing to memory does not fail");
         }

@@ -75,7 +75,7 @@ impl Ingress {
 }
 
 /// Waits until nobody is left who could take a message, or for as long as its sender prefers.
-async fn awaited(sending: Sending, preferences: Preferences) -> Sending {
+async fn awaited(mut sending: Sending, preferences: Preferences) -> Sending {
     let (call, called) = oneshot::channel::<()>();
     sending.when_done(move || drop(call));
     tokio::select! {
@@ -83,5 +83,6 @@ async fn awaited(sending: Sending, preferences: Preferences) -> Sending {
         _ = called => {}
         () = tokio::time::sleep(preferences.wait()) => {}
     }
+    sending.decide(!preferences.wait().is_zero());
     sending
 }

@@ -13,9 +13,10 @@ pub const MESSAGES: &str = "_messages";
 /// The name of the table of idempotency keys of multicasts. No client can name it.
 pub const REPEATS: &str = "_repeats";
 
-/// A message has the number of the table of its targets, and their ids in ascending order.
+/// A message has the number of the table of its targets, their ids in ascending order, and, where a transport needs them, the topic of each
+/// (empty where it has none).
 const SDL: &str = "
-type Messages @table { id: ID! @primaryKey target: Int! ids: [ID]! body: Any }
+type Messages @table { id: ID! @primaryKey target: Int! ids: [ID]! body: Any topics: [String] }
 type Repeats @table { id: ID! @primaryKey message: ID! targets: Int! digest: Int! until: Int! @expiresAt }
 ";
 

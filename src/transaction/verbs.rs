@@ -326,16 +326,27 @@ impl<'d> Transaction<'d> {
         self.open(table, id)?.map(|record| Record::trusted(table, record.bytes().to_vec())).transpose()
     }
 
-    /// Stages a record that is written to stand in the log: the same batch deletes it.
+    /// Stages a record that is written to stand in the log: the same batch deletes it, unless it is kept until [`Transaction::let_go`].
     ///
     /// # Errors
     /// As [`record::encode`].
-    pub(crate) fn pass_through(&mut self, id: &str, fields: &Fields<'_, '_>) -> Result<()> {
+    pub(crate) fn pass_through(&mut self, id: &str, fields: &Fields<'_, '_>, is_kept: bool) -> Result<()> {
         let (table, mut out) = (fields.table(), Vec::new());
         let record = record::encode(fields, None::<&Owned<'_>>, &mut out)?;
         self.stage(table, id, record.bytes());
-        KEY.with_borrow(|key| self.database.store().delete(&mut self.batch, Space::Records, key));
+        if !is_kept {
+            KEY.with_borrow(|key| self.database.store().delete(&mut self.batch, Space::Records, key));
+        }
         Ok(())
+    }
+
+    /// Stages the delete of a record that was kept. Nobody else has its id.
+    #[cfg_attr(not(feature = "nats"), expect(dead_code, reason = "without it none is kept"))]
+    pub(crate) fn let_go(&mut self, table: &Table, id: &str) {
+        KEY.with_borrow_mut(|key| {
+            key::record(table.id, id, key);
+            self.database.store().delete(&mut self.batch, Space::Records, key);
+        });
     }
 
     /// Stages a put.

@@ -12,7 +12,7 @@ use super::process::Running;
 use crate::engine::Random;
 
 /// Sends a message with these headers, and returns status and body of the answer.
-fn send(url: &str, query: &str, headers: &str, body: &str) -> (u16, Value) {
+pub fn send(url: &str, query: &str, headers: &str, body: &str) -> (u16, Value) {
     let mut connection = Connection::open(url);
     let length = body.len();
     connection.send(&format!(
@@ -22,17 +22,17 @@ fn send(url: &str, query: &str, headers: &str, body: &str) -> (u16, Value) {
     (answer.status, serde_json::from_str(&answer.body).unwrap_or_default())
 }
 
-fn register(url: &str, id: &str, room: &str) {
+pub fn register(url: &str, id: &str, room: &str) {
     let answer = ask(url, "PUT", &format!("/Device/{id}"), &format!("{{\"room\":\"{room}\"}}"));
     assert!(matches!(answer.status, 200 | 201), "{answer:?}");
 }
 
-fn counters(url: &str) -> Value {
+pub fn counters(url: &str) -> Value {
     serde_json::from_str(&ask(url, "GET", "/_counters", "").body).unwrap()
 }
 
 /// The next message to a subscriber; changes are passed over.
-fn message(feed: &mut Feed) -> Value {
+pub fn message(feed: &mut Feed) -> Value {
     loop {
         let event = feed.next().expect("a message");
         if event.name == "message" {
