@@ -5,7 +5,7 @@
 //! limits that one client cannot use up for others; `codings` about what is compressed; `connections`
 //! about what a connection may do and how long; `descriptors` about having few of them; `feed` about the changes that are told as they
 //! happen; `files` about static files beside the tables; `ids` about ids that no URL can carry; `indexes` about what the server does
-//! beside requests; `local` about who is on the same machine; `pages` about what web pages may load; `private` about whose files are
+//! beside requests; `local` about who is on the same machine; `messages` about multicasts that are kept while the store changes; `pages` about what web pages may load; `private` about whose files are
 //! whose; `records` about what is known of requests afterwards; `process` about the binary: starting, refusing to start, stopping;
 //! `restarts` about stopping and starting without losing a request; `tls` about certificates and handshakes.
 
@@ -24,6 +24,7 @@ mod files;
 mod ids;
 mod indexes;
 mod local;
+mod messages;
 mod multicast;
 mod pages;
 mod private;
