@@ -491,7 +491,7 @@ proptest! {
     }
 }
 
-/// Two senders, and a record that comes and goes: each message is for whoever its receipt names, and all who have two have them in one order.
+/// Two senders, and a record that comes and goes: each message is for whoever its receipt names, in one order for all.
 #[test]
 fn senders_and_deletes_race() {
     const MESSAGES: usize = 150;
