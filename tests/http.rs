@@ -4,8 +4,9 @@
 //! about loads and dumps of any size; `checkpoints` about copies of a store in use; `clients` about
 //! limits that one client cannot use up for others; `codings` about what is compressed; `connections`
 //! about what a connection may do and how long; `descriptors` about having few of them; `feed` about the changes that are told as they
-//! happen; `nats` about multicasts over a real broker; `files` about static files beside the tables; `ids` about ids that no URL can carry; `indexes` about what the server does
-//! beside requests; `local` about who is on the same machine; `pages` about what web pages may load; `private` about whose files are
+//! happen; `files` about static files beside the tables; `ids` about ids that no URL can carry; `indexes` about what the server does
+//! beside requests; `local` about who is on the same machine; `messages` about multicasts that are kept while the store
+//! changes; `nats` about multicasts over a real broker; `pages` about what web pages may load; `private` about whose files are
 //! whose; `records` about what is known of requests afterwards; `process` about the binary: starting, refusing to start, stopping;
 //! `restarts` about stopping and starting without losing a request; `tls` about certificates and handshakes.
 
@@ -24,6 +25,7 @@ mod files;
 mod ids;
 mod indexes;
 mod local;
+mod messages;
 mod multicast;
 #[cfg(feature = "nats")]
 mod nats;

@@ -3,9 +3,11 @@
 //! One thread renews those that are due, many in one commit. It learns from the log when a held record is written, so that it need not look
 //! at any before its time: one that was deleted is looked at again once it is written again. It runs while there are holds.
 //!
-//! A renewal that fails is tried again. Nothing is stored of a hold: when it ends, however it ends, the record keeps its deadline.
+//! A renewal that fails is tried again, also one that panics (the hook of the process says it): otherwise a defect in one record would end
+//! all registrations. Nothing is stored of a hold: when it ends, however it ends, the record keeps its deadline.
 
 use std::collections::{BTreeSet, HashMap};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
@@ -143,7 +145,6 @@ impl Holds {
         drop(state);
         if let Some(thread) = thread {
             thread.thread().unpark();
-            // If it has panicked, records are no longer renewed, and expire.
             let _ = thread.join();
         }
     }
@@ -166,7 +167,8 @@ impl Holds {
                 thread::park_timeout(until.min(LONGEST_WAIT));
                 continue;
             };
-            let outcome = renew(database, table, &keys);
+            let renewed = catch_unwind(AssertUnwindSafe(|| renew(database, table, &keys)));
+            let outcome = renewed.unwrap_or_else(|_| Err(Error::corrupt("renewing has panicked")));
             if let Err(error) = &outcome
                 && !std::mem::replace(&mut is_failing, true)
             {

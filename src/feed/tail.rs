@@ -25,6 +25,10 @@ const SETTLING: Duration = Duration::from_millis(20);
 /// Valid range of `keep_alive_ms`: zero would keep the thread busy, and `Instant` must not overflow.
 const KEEP_ALIVE_MS: RangeInclusive<u64> = 1..=3_600_000;
 
+/// Within the time of one keep-alive, it looks at most so many times who needs one, and who will need one before it looks again: each look is
+/// at all subscribers.
+const ROUNDS_OF_KEEP_ALIVES: u32 = 16;
+
 /// Number of batches after which it checks whether a keep-alive is due.
 const ROUND: usize = 1024;
 
@@ -172,11 +176,11 @@ impl Reader {
         let keep_alive_ms = self.shared.options.keep_alive_ms.clamp(*KEEP_ALIVE_MS.start(), *KEEP_ALIVE_MS.end());
         let (now, longest) = (Instant::now(), Duration::from_millis(keep_alive_ms));
         let (hub, mut text) = (self.shared.hub(), None);
-        let mut next = now + longest;
+        let (mut next, soon) = (now + longest, now + longest / ROUNDS_OF_KEEP_ALIVES);
         for queue in hub.topics.queues() {
             // A subscriber that has not taken its last text needs no keep-alive.
             let Some(since) = queue.idle_since() else { continue };
-            if since + longest > now {
+            if since + longest > soon {
                 next = next.min(since + longest);
             } else if let Some(text) = text.get_or_insert_with(|| self.shared.text(reached, &Message::Progress)) {
                 queue.put(reached, Queued::new(text.clone(), 0));

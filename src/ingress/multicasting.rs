@@ -1,4 +1,7 @@
 //! Multicasts: found and committed in the pool for lists, then awaited without a thread until nobody is left who could take the message.
+//!
+//! For another client, the oldest one of whoever has most is given up: while its body arrives it is refused, and once it is stored it is
+//! answered without waiting any longer.
 
 use http::request::Parts;
 use tokio::sync::oneshot;
@@ -7,6 +10,7 @@ use super::limits::Limited;
 use super::peer::Peer;
 use super::permits::Permit;
 use super::pieces::Waiting;
+use super::waiting::WaitingClient;
 use super::{Ingress, Source};
 use crate::handlers::multicast::{Preferences, idempotency_key, repeated, stored, told};
 use crate::handlers::{Answer, Failure, Result};
@@ -29,11 +33,15 @@ impl Ingress {
         if let Err(failure) = idempotency_key(&parts.headers) {
             return self.refuse(failure, parts, body);
         }
-        let Some(place) = peer.holdings().take(Limited::Multicasts, 1, None) else {
+        let Some(place) = WaitingClient::within(peer, Limited::Multicasts) else {
             return self.refuse(Failure::Overloaded, parts, body);
         };
         let preferences = Preferences::of(&parts.headers);
-        let (body, held) = self.read(route, parts, body, context, peer).await?;
+        let (body, held) = tokio::select! {
+            biased;
+            read = self.read(route, parts, body, context, peer) => read?,
+            () = place.given_up() => return Err(Failure::Overloaded),
+        };
         let permit = Permit::take(&self.crossing, peer, Lane::Scanning).ok_or(Failure::Overloaded)?;
         let (multicast, asking) = (self.multicast.clone(), parts.clone());
         // Whoever is not there any more when the targets are found sends nothing.
@@ -62,27 +70,25 @@ impl Ingress {
             Outcome::Sent(sending) if preferences.respond_async => {
                 let answer = stored(&sending, preferences);
                 // Its targets are counted, and it counts as in flight, as if the sender had waited.
-                tokio::spawn(async move {
-                    drop(awaited(sending, preferences).await);
-                    drop(place);
-                });
+                tokio::spawn(async move { drop(awaited(sending, preferences, &place).await) });
                 answer
             }
-            Outcome::Sent(sending) => told(&mut awaited(sending, preferences).await, preferences),
+            Outcome::Sent(sending) => told(&mut awaited(sending, preferences, &place).await, preferences),
         };
         route.converted(answer)
     }
 }
 
-/// Waits until nobody is left who could take a message, or for as long as its sender prefers.
-async fn awaited(mut sending: Sending, preferences: Preferences) -> Sending {
+/// Waits until nobody is left who could take a message, or for as long as its sender prefers and no other client needs its place.
+async fn awaited(mut sending: Sending, preferences: Preferences, place: &WaitingClient) -> Sending {
     let (call, called) = oneshot::channel::<()>();
     sending.when_done(move || drop(call));
-    tokio::select! {
+    let has_waited = tokio::select! {
         biased;
-        _ = called => {}
-        () = tokio::time::sleep(preferences.wait()) => {}
-    }
-    sending.decide(!preferences.wait().is_zero());
+        _ = called => true,
+        () = place.given_up() => false,
+        () = tokio::time::sleep(preferences.wait()) => !preferences.wait().is_zero(),
+    };
+    sending.decide(has_waited);
     sending
 }

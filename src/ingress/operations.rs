@@ -277,6 +277,10 @@ struct Served<'t> {
     name: &'t str,
     durability: &'static str,
     primary_key: &'t str,
+    /// Whether its records may end.
+    expires: bool,
+    /// Whether it takes multicasts.
+    multicast: bool,
     attributes: Vec<Described<'t>>,
     indexes: Vec<Indexed<'t>>,
     relationships: Vec<Related<'t>>,
@@ -329,6 +333,8 @@ async fn tables(State(shared): State<Arc<Shared>>) -> Response<Body> {
             name: &table.name,
             durability: table.durability.name(),
             primary_key: name(table.primary_key),
+            expires: table.expires(),
+            multicast: table.multicast.is_some(),
             attributes: attributes.collect(),
             indexes: indexes.collect(),
             relationships: relationships.collect(),

@@ -305,9 +305,12 @@ fn a_key_sends_once() {
     let (mut world, clock) = (World::new(), Clock::standing_at(1_795_305_600_000_000));
     world.database = world.database.with_clock(&clock);
     world.put("a", 1);
-    let sent = |world: &World, key: &str, conditions: &str, body: &str| match world
-        .send("Device", conditions, body, Some(key))
-    {
+    let sent = |world: &World, key: &str, conditions: &str, body: &str| match world.send(
+        "Device",
+        conditions,
+        body,
+        Some(key),
+    ) {
         Ok(Outcome::Sent(sending)) => Ok((sending.id().to_owned(), sending.targets() as u64, false)),
         Ok(Outcome::Repeated { id, targets }) => Ok((id, targets, true)),
         Err(error) => Err(error),
@@ -361,9 +364,13 @@ fn what_is_refused_sends_nothing() {
     let world = World::new();
     (0..101).for_each(|number| world.put(&format!("{number:03}"), number));
     let listening = world.subscribe("000");
-    for (table, conditions, body) in
-        [("Device", "", "1"), ("Device", "room=0", ""), ("Device", "room=0", "{"), ("Device", "room=0", r#"{"a":1,"a":2}"#), ("Plain", "", "1")]
-    {
+    for (table, conditions, body) in [
+        ("Device", "", "1"),
+        ("Device", "room=0", ""),
+        ("Device", "room=0", "{"),
+        ("Device", "room=0", r#"{"a":1,"a":2}"#),
+        ("Plain", "", "1"),
+    ] {
         let outcome = world.send(table, conditions, body, Some("k"));
         let refused = matches!(outcome, Err(Error::Invalid { .. })) || (table == "Plain" && outcome.is_ok());
         assert!(refused, "{table} {conditions} {body}");
@@ -482,4 +489,50 @@ proptest! {
             prop_assert_eq!(&heard[&record].texts, &meant.remove(&record).unwrap_or_default());
         }
     }
+}
+
+/// Two senders, and a record that comes and goes: each message is for whoever its receipt names, in one order for all.
+#[test]
+fn senders_and_deletes_race() {
+    const MESSAGES: usize = 150;
+    let world = World::new();
+    ["a", "b"].iter().for_each(|id| world.put(id, 1));
+    let listening = ["a", "b"].map(|id| world.subscribe(id));
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let sent = std::thread::scope(|scope| {
+        let deleting = scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                world.database.delete(world.table("Device"), "b", &Precondition::None).unwrap();
+                world.put("b", 1);
+            }
+        });
+        let senders = [0, 1].map(|sender| {
+            let world = &world;
+            scope.spawn(move || {
+                let told = (0..MESSAGES).map(|number| world.told("room=1", &format!("\"{sender}-{number}\"")));
+                told.collect::<Vec<_>>()
+            })
+        });
+        let sent = senders.map(|sender| sender.join().unwrap());
+        done.store(true, Ordering::Relaxed);
+        deleting.join().unwrap();
+        sent
+    });
+    let told: HashMap<String, BTreeMap<String, Standing>> = sent.iter().flatten().cloned().collect();
+    let [a, b] = listening.map(|subscriber| {
+        let is_message = |text: &String| !text.starts_with("put ") && !text.starts_with("delete ");
+        subscriber.stop().texts.into_iter().filter(is_message).collect::<Vec<_>>()
+    });
+    let id = |text: &String| text.split(' ').next().unwrap().to_owned();
+    for sender in 0..2 {
+        let expected: Vec<_> = (0..MESSAGES).map(|number| format!("\"{sender}-{number}\"")).collect();
+        let of_sender = a.iter().map(|text| text.split_once(' ').unwrap().1);
+        let of_sender: Vec<_> = of_sender.filter(|body| body.starts_with(&format!("\"{sender}-"))).collect();
+        assert_eq!(of_sender, expected, "each once, in the order of the answers");
+    }
+    let for_b = |text: &&String| told[&id(text)].contains_key("b");
+    let meant: Vec<_> = a.iter().filter(for_b).cloned().collect();
+    assert_eq!(b, meant, "who is named has it, once, in the same order");
+    // Whoever listens has it when its sender is told: neither was cut off.
+    assert!(told.values().flatten().all(|(_, standing)| *standing == Standing::Delivered));
 }

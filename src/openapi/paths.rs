@@ -272,7 +272,10 @@ fn read(table: &Table) -> Value {
     parameters.push(select(table));
     let record = reference(&format!("{}.shown", table.name));
     let answer = in_formats("The record, reduced by `select`, or its changes.", &record, AnswerKind::One, &[]);
-    let answer = with_optional_headers(or_changes(answer), &[("ETag", "Of the record; a stream of changes has none.")]);
+    let sunset =
+        table.expires().then_some(("Sunset", "When the record ends, if it is neither written nor renewed (RFC 8594)."));
+    let headers = [("ETag", "Of the record; a stream of changes has none.")].into_iter().chain(sunset);
+    let answer = with_optional_headers(or_changes(answer), &headers.collect::<Vec<_>>());
     let own = [(200, answer), (304, empty("The client has the current version.", &["ETag"]))];
     let members = json!({"parameters": parameters, "responses": answers::of(&own, &[&READ[..], &[404, 410]].concat())});
     with(operation(table, "read", "Reads a record"), members)

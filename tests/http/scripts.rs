@@ -108,6 +108,7 @@ fn show(answer: &Answer) -> String {
         match name.as_str() {
             "date" | "connection" | "x-content-type-options" => {}
             "content-length" if !answer.body.is_empty() || answer.status != 200 => {}
+            "sunset" => writeln!(text, "sunset: (time)").unwrap(),
             "etag" if masked => writeln!(text, "etag: (etag)").unwrap(),
             _ => writeln!(text, "{name}: {value}").unwrap(),
         }
