@@ -12,6 +12,7 @@
 mod directives;
 mod index;
 mod multicast;
+mod registry;
 mod stream;
 
 use async_graphql_parser::types::{
@@ -66,6 +67,8 @@ pub struct Table {
     pub expires_at: Option<usize>,
     /// Present if messages can be sent to its records (`@multicast`).
     pub multicast: Option<Multicast>,
+    /// Its records are kept in Redis and none is stored here (`registry: "redis"`); only with an expiration.
+    pub in_redis: bool,
     /// Every index of the table.
     pub indexes: Vec<Index>,
     /// Positions of the attributes whose values are blobs.
@@ -476,6 +479,7 @@ fn parse_table(definition: &TypeDefinition) -> Result<Table> {
         ttl: None,
         expires_at: None,
         multicast: None,
+        in_redis: registry::is_in_redis(&definition.directives, table_directive)?,
         indexes: Vec::new(),
         blobs: Vec::new(),
         layout: 0,
@@ -488,7 +492,7 @@ fn parse_table(definition: &TypeDefinition) -> Result<Table> {
     }
     parse_composite_indexes(&mut table, &definition.directives)?;
     table.multicast = Multicast::parse(&table, &definition.directives)?;
-    if table.expires() {
+    if table.expires() && !table.in_redis {
         let attribute = table.expires_at.unwrap_or(table.primary_key);
         table.indexes.push(Index::new(IndexKind::Expiry, attribute, Vec::new()));
     }
@@ -656,6 +660,9 @@ fn parse_attribute(table: &mut Table, field: &FieldDefinition) -> Result<()> {
             ));
         }
     };
+    if table.in_redis {
+        registry::check_attribute(field, kind)?;
+    }
     let attribute = table.attributes.len();
     if kind == Kind::Blob {
         table.blobs.push(attribute);
@@ -791,6 +798,7 @@ fn parse_relationship(
     let Some(table) = definitions.iter().position(|definition| definition.name.node == other) else {
         return refused(format!("type {other} is not defined"));
     };
+    registry::check_relationship(directive, &schema.tables[position], &schema.tables[table])?;
     let owner = &schema.tables[if many { table } else { position }];
     let Some(foreign_key) = owner.attribute(&key) else {
         let argument = if many { "to" } else { "from" };

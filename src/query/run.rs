@@ -250,8 +250,7 @@ impl Query<'_> {
         let (mut ids, all) = (Vec::new(), Self { text: self.text, filter: self.filter, ..Self::default() });
         all.run(database, table, |record| {
             if ids.len() == most {
-                let detail = format!("more than max_rows = {most} records match the condition; nothing was done");
-                return Err(Error::invalid(detail));
+                return Err(too_many(most));
             }
             ids.push(record.id()?.into_owned());
             Ok(())
@@ -289,6 +288,11 @@ impl Query<'_> {
         }
         Ok(if is_owner { ControlFlow::Continue(()) } else { ControlFlow::Break(None) })
     }
+}
+
+/// Returns the error of a condition that more records match than one request may concern.
+pub(super) fn too_many(most: usize) -> Error {
+    Error::invalid(format!("more than max_rows = {most} records match the condition; nothing was done"))
 }
 
 /// Returns whether a record satisfies all conditions, including those on its current related records.
