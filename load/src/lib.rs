@@ -7,6 +7,7 @@
 
 pub mod output;
 pub mod cargo;
+pub mod brokers;
 pub mod interrupt;
 pub mod descriptors;
 pub mod search;
