@@ -274,6 +274,10 @@ struct MulticastFlags {
     )]
     #[serde(skip_serializing_if = "Option::is_none")]
     in_flight: Option<usize>,
+    /// The Redis of tables with registry: "redis": host:port or a URL [in the file multicast.redis_addr]
+    #[arg(long, value_name = "ADDRESS", env = "STRATA_REDIS_ADDR", value_parser = address_of_broker)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    redis_addr: Option<String>,
 }
 
 #[derive(Args, Debug, Default, Serialize)]
@@ -492,7 +496,7 @@ impl Config {
         ];
         match at_least_one.iter().find(|(_, value)| *value == 0) {
             Some((name, _)) => Err(Error::invalid(format!("the option {name} must be at least 1"))),
-            None => Ok(()),
+            None => self.multicast.check(),
         }
     }
 }
@@ -524,6 +528,11 @@ fn number<T: TryFrom<i64>>(text: &str) -> std::result::Result<T, String> {
 
 fn parsed<T: TryFrom<String, Error = String>>(text: &str) -> std::result::Result<T, String> {
     text.to_owned().try_into()
+}
+
+/// Checks an address of a broker. The text is kept, because an address hides its credentials where it is printed.
+fn address_of_broker(text: &str) -> std::result::Result<String, String> {
+    parsed::<multicast::Address>(text).map(|address| address.as_str().to_owned())
 }
 
 /// A text file, which is `what`.
@@ -666,6 +675,7 @@ mod tests {
                 "tls_cert",
                 "tls_key",
                 "open_files",
+                "redis_addr",
             ]
             .contains(&name);
             // In the file, the name of the table may say what they are about.

@@ -10,10 +10,18 @@
 //!
 //! Whoever sends waits for nothing here: [`Sending::when_done`] calls back once nobody is left who could still take the message.
 //!
+//! Registrations that are kept in Redis are found there ([`Registry`]); their messages stand here like all others.
+//!
 //! Non-goals: how a subscriber gets it (`feed`); the time for which the sender waits, and its answer (`ingress`, `handlers`).
 
+mod address;
+#[cfg(feature = "redis")]
+mod redis;
+mod registry;
 #[cfg(any(feature = "nats", feature = "redis"))]
 mod runtime;
+#[cfg(not(feature = "redis"))]
+mod without_redis;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,8 +36,10 @@ use crate::feed::{Feed, Receipt, Standing};
 use crate::query::Query;
 use crate::schema::{MESSAGES, REPEATS, Table};
 use crate::transaction::{Database, Precondition, Transaction, make_id};
+pub use address::Address;
+pub use registry::{Registered, Registry, RegistryCounters};
 
-/// Limits on multicasts.
+/// Limits on multicasts, and where registrations are kept that are not kept here.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
@@ -40,11 +50,30 @@ pub struct Options {
     pub keep_s: u64,
     /// Maximum number of multicasts without an answer.
     pub in_flight: usize,
+    /// The Redis of tables with `registry: "redis"`.
+    pub redis_addr: Option<Address>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { bytes: 64 << 10, keep_s: 3600, in_flight: 64 }
+        Self { bytes: 64 << 10, keep_s: 3600, in_flight: 64, redis_addr: None }
+    }
+}
+
+impl Options {
+    /// Checks that this build has what they ask for.
+    ///
+    /// # Errors
+    /// `Invalid`.
+    pub fn check(&self) -> Result<()> {
+        // Each option that needs a feature of the build: whether it is set, and whether the feature is there.
+        let features = [("redis-addr", "redis", self.redis_addr.is_some(), cfg!(feature = "redis"))];
+        match features.iter().find(|(.., is_set, is_there)| *is_set && !is_there) {
+            None => Ok(()),
+            Some((option, feature, ..)) => Err(Error::invalid(format!(
+                "--{option} needs a server with the feature {feature}: cargo build --release --features {feature}"
+            ))),
+        }
     }
 }
 
@@ -119,12 +148,20 @@ pub struct Multicast {
     feed: Feed,
     options: Options,
     counts: Arc<Counts>,
+    /// Of the tables that are kept in Redis.
+    registry: Option<Registry>,
 }
 
 impl Multicast {
     /// Creates one over the feed of a database.
     pub fn new(feed: Feed, options: Options) -> Self {
-        Self { feed, options, counts: Arc::default() }
+        Self { feed, options, counts: Arc::default(), registry: None }
+    }
+
+    /// Finds the targets of tables that are kept in Redis there.
+    #[must_use]
+    pub fn with_registry(self, registry: Option<Registry>) -> Self {
+        Self { registry, ..self }
     }
 
     /// Returns the feed that hands messages out.
@@ -156,7 +193,7 @@ impl Multicast {
         {
             return Ok(self.repeated(known));
         }
-        let mut targets = conditions.ids(database, table, most)?;
+        let mut targets = self.targets(database, table, conditions, most)?;
         targets.sort_unstable();
         let id = make_id();
         let ids = targets.iter().map(|id| Value::from(id.as_str())).collect();
@@ -193,6 +230,19 @@ impl Multicast {
         drop(message);
         let receipt = expected.map(|expected| expected.committed());
         Ok(Outcome::Sent(Sending { counts: Arc::clone(&self.counts), id, targets, receipt, standings: None }))
+    }
+
+    /// Returns the ids of the records that satisfy the condition, at most `most`.
+    fn targets(&self, database: &Database, table: &Table, conditions: Query<'_>, most: usize) -> Result<Vec<String>> {
+        let Some(registry) = self.registry.as_ref().filter(|_| table.in_redis) else {
+            return conditions.ids(database, table, most);
+        };
+        let (mut ids, now) = (Vec::new(), database.now());
+        conditions.each_given(database, table, now, registry.enumerate(table, now)?, most, |record| {
+            ids.push(record.id()?.into_owned());
+            Ok(())
+        })?;
+        Ok(ids)
     }
 
     fn repeated(&self, (id, targets): (String, u64)) -> Outcome {

@@ -31,7 +31,7 @@ impl Query<'_> {
         mut visit: impl FnMut(&Record<'_, &[u8]>, &[u8]) -> Result<()>,
     ) -> Result<ListOutcome> {
         let mut matching = Vec::new();
-        self.each_given(database, table, now, records, |record| {
+        self.matching_given(database, table, now, records, |record| {
             let mut key = Vec::new();
             sort_key(&self.sort, &record, &mut key)?;
             matching.push((key, record));
@@ -56,30 +56,27 @@ impl Query<'_> {
         Ok(ListOutcome { next, total: self.pagination.then_some(matching.len()) })
     }
 
-    /// Returns the ids of those of the given records that match and have not expired at `now`, at most `most`.
+    /// Visits those of the given records that match and have not expired at `now`, at most `most`.
     ///
     /// # Errors
-    /// As [`Query::ids`].
-    pub fn ids_given<'t>(
+    /// `Invalid` if there are more; as [`Query::show_given`].
+    pub(crate) fn each_given<'t>(
         &self,
         database: &Database,
         table: &Table,
         now: i64,
         records: impl Iterator<Item = Owned<'t>>,
         most: usize,
-    ) -> Result<Vec<String>> {
-        let mut ids = Vec::new();
-        self.each_given(database, table, now, records, |record| {
-            if ids.len() == most {
-                return Err(too_many(most));
-            }
-            ids.push(record.id()?.into_owned());
-            Ok(())
-        })?;
-        Ok(ids)
+        mut visit: impl FnMut(Record<'_, &[u8]>) -> Result<()>,
+    ) -> Result<()> {
+        let mut left = most;
+        self.matching_given(database, table, now, records, |record| {
+            left = left.checked_sub(1).ok_or_else(|| too_many(most))?;
+            visit(record.view())
+        })
     }
 
-    fn each_given<'t>(
+    fn matching_given<'t>(
         &self,
         database: &Database,
         table: &Table,

@@ -247,15 +247,31 @@ impl Query<'_> {
     /// Returns the ids of the records that satisfy the condition, and the condition: records may change after they were found, so it is
     /// evaluated again once they are locked.
     fn found(self, database: &Database, table: &Table, most: usize) -> Result<(Self, Vec<String>)> {
-        let (mut ids, all) = (Vec::new(), Self { text: self.text, filter: self.filter, ..Self::default() });
-        all.run(database, table, |record| {
-            if ids.len() == most {
-                return Err(too_many(most));
-            }
+        let mut ids = Vec::new();
+        let all = self.each(database, table, most, |record| {
             ids.push(record.id()?.into_owned());
             Ok(())
         })?;
         Ok((all, ids))
+    }
+
+    /// Visits the records that satisfy the condition, at most `most`, all at one snapshot; returns the condition.
+    ///
+    /// # Errors
+    /// `Invalid` if there are more; errors of `visit` and of the engine.
+    pub(crate) fn each(
+        self,
+        database: &Database,
+        table: &Table,
+        most: usize,
+        mut visit: impl FnMut(Record<'_, &[u8]>) -> Result<()>,
+    ) -> Result<Self> {
+        let (mut left, all) = (most, Self { text: self.text, filter: self.filter, ..Self::default() });
+        all.run(database, table, |record| {
+            left = left.checked_sub(1).ok_or_else(|| too_many(most))?;
+            visit(record)
+        })?;
+        Ok(all)
     }
 
     /// Reads the only record that can match, without a snapshot. The residual filter includes the value by which the owner was found;
@@ -290,7 +306,8 @@ impl Query<'_> {
     }
 }
 
-/// Returns the error of a condition that more records match than one request may concern.
+/// Returns the error of a condition that more records satisfy than one request may concern.
+#[cold]
 pub(super) fn too_many(most: usize) -> Error {
     Error::invalid(format!("more than max_rows = {most} records match the condition; nothing was done"))
 }

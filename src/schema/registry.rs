@@ -11,7 +11,10 @@ use super::{Kind, Table, invalid};
 use crate::error::Result;
 
 /// Returns whether a table is kept in Redis.
-pub(super) fn is_in_redis(directives: &[Positioned<ConstDirective>], table: &Positioned<ConstDirective>) -> Result<bool> {
+pub(super) fn is_in_redis(
+    directives: &[Positioned<ConstDirective>],
+    table: &Positioned<ConstDirective>,
+) -> Result<bool> {
     let Some(registry) = table.node.get_argument("registry") else { return Ok(false) };
     match text_argument(table, "registry")?.as_deref() {
         Some("redis") => {}
@@ -38,9 +41,8 @@ pub(super) fn check_attribute(field: &FieldDefinition, kind: Kind) -> Result<()>
         return Err(invalid(field.ty.pos, refused("a Blob")));
     }
     let directive = ["indexed", "unique", "createdTime"].iter().find_map(|name| find(&field.directives, name));
-    directive.map_or(Ok(()), |directive| {
-        Err(invalid(directive.pos, refused(&format!("@{}", directive.node.name.node))))
-    })
+    directive
+        .map_or(Ok(()), |directive| Err(invalid(directive.pos, refused(&format!("@{}", directive.node.name.node)))))
 }
 
 /// Checks that neither table of a relationship is kept in Redis.
@@ -48,7 +50,8 @@ pub(super) fn check_relationship(directive: &Positioned<ConstDirective>, own: &T
     match [own, other].into_iter().find(|table| table.in_redis) {
         None => Ok(()),
         Some(table) => {
-            let detail = format!("table {} is in Redis (registry: \"redis\"): it cannot have relationships", table.name);
+            let detail =
+                format!("table {} is in Redis (registry: \"redis\"): it cannot have relationships", table.name);
             Err(invalid(directive.pos, detail))
         }
     }
