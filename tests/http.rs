@@ -7,7 +7,7 @@
 //! happen; `files` about static files beside the tables; `ids` about ids that no URL can carry; `indexes` about what the server does
 //! beside requests; `local` about who is on the same machine; `pages` about what web pages may load; `private` about whose files are
 //! whose; `records` about what is known of requests afterwards; `process` about the binary: starting, refusing to start, stopping;
-//! `restarts` about stopping and starting without losing a request; `tls` about certificates and handshakes.
+//! `redis` about registrations that are kept in a real Redis; `restarts` about stopping and starting without losing a request; `tls` about certificates and handshakes.
 
 #![expect(clippy::unwrap_used, reason = "a test stops where something is not as it should be")]
 
@@ -29,6 +29,7 @@ mod pages;
 mod private;
 mod process;
 mod records;
+mod redis;
 mod restarts;
 pub mod scripts;
 mod streams;
