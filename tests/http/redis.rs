@@ -221,10 +221,10 @@ mod with_the_feature {
         let Some(broker) = redis() else { return };
         let folder = tempfile::tempdir().unwrap();
         let server = over(&broker, folder.path(), 10_000);
-        let (url, mut random) = (server.url(), Random::new(45));
+        let (url, mut random) = (server.url(), Random(45));
         let mut connection = Connection::open(url);
         for number in 0..2500 {
-            let pick = |random: &mut Random, from: &[&str]| from[random.below(from.len() as u64) as usize].to_owned();
+            let pick = |random: &mut Random, from: &[&str]| from[random.below(from.len())].to_owned();
             let body = format!(
                 r#"{{"room":{},"status":{},"rank":{},"tags":{},"more":{}}}"#,
                 pick(&mut random, &["\"r1\"", "\"r2\"", "\"a b\"", "\"\\\"\\\\\u{e9}\"", "null"]),
