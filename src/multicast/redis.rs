@@ -137,7 +137,8 @@ impl Client {
             runtime.wait(REQUEST_TIMEOUT, connected).ok_or_else(|| Error::invalid("the client of Redis ended"))?;
         let (connection, address) = (connection.map_err(refused)?, address.to_string());
         let link = Arc::new(Link { is_away: AtomicBool::new(true), look: Notify::new() });
-        let first = runtime.wait(LOOK_TIMEOUT, look(connection.clone())).flatten();
+        let first = runtime.wait(2 * LOOK_TIMEOUT, look(connection.clone()));
+        let first = first.unwrap_or_else(|| Some("its thread has ended".to_owned()));
         link.is_away.store(first.is_some(), Ordering::Relaxed);
         if let Some(reason) = first {
             tracing::warn!("{}", away(&address, &reason));
@@ -266,8 +267,11 @@ fn away(address: &str, reason: &str) -> String {
 
 /// Asks Redis whether it is there; returns why not.
 async fn look(mut redis: ConnectionManager) -> Option<String> {
-    let answer: RedisResult<()> = redis::cmd("PING").query_async(&mut redis).await;
-    answer.err().map(|error| error.to_string())
+    let ping = redis::cmd("PING");
+    match tokio::time::timeout(LOOK_TIMEOUT, ping.query_async::<()>(&mut redis)).await {
+        Ok(answer) => answer.err().map(|error| error.to_string()),
+        Err(_) => Some(format!("not within {} s", LOOK_TIMEOUT.as_secs())),
+    }
 }
 
 /// Looks whether Redis is there, and sweeps its dead entries, until it is dropped.
@@ -276,8 +280,7 @@ async fn tend(address: String, redis: ConnectionManager, link: Arc<Link>, tables
     loop {
         let pause = if link.is_away.load(Ordering::Relaxed) { LOOK_AGAIN } else { LOOK_EVERY };
         let _ = tokio::time::timeout(pause, link.look.notified()).await;
-        let seen = tokio::time::timeout(LOOK_TIMEOUT, look(redis.clone())).await;
-        let reason = seen.unwrap_or_else(|_| Some(format!("not within {} s", LOOK_TIMEOUT.as_secs())));
+        let reason = look(redis.clone()).await;
         link.is_away.store(reason.is_some(), Ordering::Relaxed);
         match reason {
             Some(reason) if !was_away => tracing::warn!("{}", away(&address, &reason)),
