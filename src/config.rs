@@ -294,6 +294,10 @@ struct MulticastFlags {
     #[arg(long, value_name = "SIZE", env = "STRATA_OUTBOX_BYTES", value_parser = size::parse)]
     #[serde(skip_serializing_if = "Option::is_none")]
     outbox_bytes: Option<usize>,
+    /// The Redis of tables with registry: "redis": host:port or a URL [in the file multicast.redis_addr]
+    #[arg(long, value_name = "ADDRESS", env = "STRATA_REDIS_ADDR", value_parser = address_of_broker)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    redis_addr: Option<String>,
 }
 
 #[derive(Args, Debug, Default, Serialize)]
@@ -693,6 +697,7 @@ mod tests {
                 "tls_cert",
                 "tls_key",
                 "open_files",
+                "redis_addr",
             ]
             .contains(&name);
             // In the file, the name of the table may say what they are about.

@@ -18,6 +18,7 @@ pub mod media;
 pub mod multicast;
 mod problem;
 pub mod ranges;
+pub mod registry;
 pub mod streams;
 
 use bytes::Bytes;

@@ -191,13 +191,17 @@ impl Ingress {
         options: Options,
         pools: impl Into<Pools>,
     ) -> crate::error::Result<Self> {
-        let routes = Routes::new(database.clone(), handlers)?;
+        Ok(Self::over(Routes::new(database.clone(), handlers)?, database, options, pools))
+    }
+
+    /// The same over the routes of a database.
+    pub fn over(routes: Routes, database: Database, options: Options, pools: impl Into<Pools>) -> Self {
         let observability = Arc::new(Observability::counting(labels::names(&routes)));
         let feed = Feed::new(database.clone(), unlimited(feed::Options::default()), handlers::write_event);
         let limits = options.limits();
         let crossing = Arc::new(Crossing::new(database, routes, &options, limits, pools.into()));
         let multicast = Multicast::new(feed, multicast::Options::default());
-        Ok(Self::of(crossing, None, None, multicast, observability, options))
+        Self::of(crossing, None, None, multicast, observability, options)
     }
 
     fn of(
@@ -208,8 +212,8 @@ impl Ingress {
         observability: Arc<Observability>,
         options: Options,
     ) -> Self {
-        let (feed, recorder, browsers) =
-            (multicast.feed().clone(), observability.recorder(), Browsers::new(&options));
+        let multicast = multicast.with_registry(crossing.routes().registry().cloned());
+        let (feed, recorder, browsers) = (multicast.feed().clone(), observability.recorder(), Browsers::new(&options));
         let (checkpoint_dir, counting) = (checkpoints.clone(), Arc::clone(&observability));
         let operations = Operations::new(Arc::clone(&crossing), checkpoint_dir, multicast.clone(), counting);
         Self { crossing, operations, files, checkpoints, feed, multicast, observability, recorder, browsers, options }

@@ -12,15 +12,22 @@
 //!
 //! Whoever sends waits for nothing here: [`Sending::when_done`] calls back once nobody is left who could still take the message.
 //!
+//! Registrations that are kept in Redis are found there ([`Registry`]); their messages stand here like all others.
+//!
 //! Non-goals: how a subscriber gets it (`feed`); the time for which the sender waits, and its answer (`ingress`, `handlers`).
 
 mod address;
 #[cfg(feature = "nats")]
 mod nats;
+#[cfg(feature = "redis")]
+mod redis;
+mod registry;
 #[cfg(any(feature = "nats", feature = "redis"))]
 mod runtime;
 #[cfg(not(feature = "nats"))]
 mod without_nats;
+#[cfg(not(feature = "redis"))]
+mod without_redis;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,7 +38,7 @@ use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 
 use crate::encoding::body::parse_value;
-use crate::encoding::{Fields, Value};
+use crate::encoding::{Fields, Record, Value};
 use crate::error::{Error, Result};
 use crate::feed::{Feed, Receipt, Standing};
 use crate::query::Query;
@@ -39,10 +46,11 @@ use crate::schema::{MESSAGES, REPEATS, Table};
 use crate::transaction::{Database, Precondition, Transaction, make_id};
 pub use address::Address;
 use nats::{Nats, Travel};
+pub use registry::{Registered, Registry, RegistryCounters};
 #[cfg(not(feature = "nats"))]
 use without_nats as nats;
 
-/// Limits on multicasts, and the transports on which they travel besides the feed.
+/// Limits on multicasts, the transports on which they travel besides the feed, and where registrations are kept that are not kept here.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
@@ -64,6 +72,8 @@ pub struct Options {
     /// The maximum size of all messages that are kept for the stream.
     #[serde(deserialize_with = "crate::size::deserialize")]
     pub outbox_bytes: usize,
+    /// The Redis of tables with `registry: "redis"`.
+    pub redis_addr: Option<Address>,
 }
 
 /// What counts as delivered over NATS.
@@ -88,6 +98,7 @@ impl Default for Options {
             nats_connections: 1,
             jetstream: false,
             outbox_bytes: 1 << 30,
+            redis_addr: None,
         }
     }
 }
@@ -103,6 +114,7 @@ impl Options {
         let features = [
             ("nats-servers", "nats", nats, cfg!(feature = "nats")),
             ("jetstream", "nats", self.jetstream, cfg!(feature = "nats")),
+            ("redis-addr", "redis", self.redis_addr.is_some(), cfg!(feature = "redis")),
         ];
         if let Some((option, feature, ..)) = features.iter().find(|(.., is_set, is_there)| *is_set && !is_there) {
             return refused(format!(
@@ -221,12 +233,14 @@ pub struct Multicast {
     options: Options,
     counts: Arc<Counts>,
     nats: Option<Arc<Nats>>,
+    /// Of the tables that are kept in Redis.
+    registry: Option<Registry>,
 }
 
 impl Multicast {
     /// Creates one over the feed of a database, without a transport besides.
     pub fn new(feed: Feed, options: Options) -> Self {
-        Self { feed, options, counts: Arc::default(), nats: None }
+        Self { feed, options, counts: Arc::default(), nats: None, registry: None }
     }
 
     /// Creates one, and starts the transports of its options. Brokers need not be there yet.
@@ -237,6 +251,12 @@ impl Multicast {
         options.check()?;
         let nats = Nats::start(&options, feed.database())?.map(Arc::new);
         Ok(Self { nats, ..Self::new(feed, options) })
+    }
+
+    /// Finds the targets of tables that are kept in Redis there.
+    #[must_use]
+    pub fn with_registry(self, registry: Option<Registry>) -> Self {
+        Self { registry, ..self }
     }
 
     /// Returns the feed that hands messages out.
@@ -331,22 +351,25 @@ impl Multicast {
         most: usize,
     ) -> Result<(Vec<String>, Vec<Option<String>>)> {
         let topic = self.nats.as_ref().and(table.multicast).and_then(|multicast| multicast.topic);
-        let Some(topic) = topic else {
-            let mut targets = conditions.ids(database, table, most)?;
-            targets.sort_unstable();
-            return Ok((targets, Vec::new()));
-        };
         let mut found = Vec::new();
-        conditions.each(database, table, most, |record| {
-            let topic = match record.value(topic)? {
-                Value::Text(text) if !text.is_empty() => Some(text.into_owned()),
+        let mut take = |record: Record<'_, &[u8]>| {
+            let topic = match topic.map(|position| record.value(position)).transpose()? {
+                Some(Value::Text(text)) if !text.is_empty() => Some(text.into_owned()),
                 _ => None,
             };
             found.push((record.id()?.into_owned(), topic));
             Ok(())
-        })?;
+        };
+        match self.registry.as_ref().filter(|_| table.in_redis) {
+            None => drop(conditions.each(database, table, most, &mut take)?),
+            Some(registry) => {
+                let now = database.now();
+                conditions.each_given(database, table, now, registry.enumerate(table, now)?, most, &mut take)?;
+            }
+        }
         found.sort_unstable();
-        Ok(found.into_iter().unzip())
+        let (targets, topics) = found.into_iter().unzip();
+        Ok((targets, if topic.is_some() { topics } else { Vec::new() }))
     }
 
     fn repeated(&self, (id, targets): (String, u64)) -> Outcome {

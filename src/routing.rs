@@ -23,6 +23,7 @@ use crate::handlers::{
     coding::AcceptedCoding,
     media::{self, Accepted, AnswerKind, Bodies, BodyFormat, Format, Syntax},
 };
+use crate::multicast::Registry;
 use crate::openapi;
 use crate::query::{Limits, Query};
 use crate::schema::{Schema, Stream, Table};
@@ -35,6 +36,8 @@ use route::{Asked, Target, Verb};
 pub struct Routes {
     database: Database,
     streams: Streams,
+    /// Of the tables that are kept in Redis.
+    registry: Option<Registry>,
     options: Options,
     /// The exported tables: name and position in the schema, sorted by name.
     tables: Box<[(Box<str>, usize)]>,
@@ -61,6 +64,11 @@ const BESIDE: [&str; 2] = [GRAPHQL, BATCH];
 const RECORD: &str = "GET, HEAD, PUT, PATCH, DELETE, OPTIONS";
 const BLOB: &str = "GET, HEAD, PUT, DELETE, OPTIONS";
 
+/// Of tables that are kept in Redis, of their registrations, and of those whose ids are the names of verbs.
+const TABLE_IN_REDIS: &str = "GET, HEAD, OPTIONS";
+const REGISTRATION: &str = "GET, HEAD, PUT, DELETE, OPTIONS";
+const REGISTRATION_OR_VERB: &str = "GET, HEAD, POST, PUT, DELETE, OPTIONS";
+
 /// All methods that any resource supports. A table supports them all.
 pub const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 
@@ -73,7 +81,18 @@ impl Routes {
         let (streams, tables) = (Streams::open(&database)?, names(database.schema()));
         let places = places(database.schema(), &tables);
         let graphql = Graphql::new(&database, options.max_rows);
-        Ok(Self { database, streams, options, tables, places, graphql })
+        Ok(Self { database, streams, registry: None, options, tables, places, graphql })
+    }
+
+    /// Serves the tables that are kept in Redis from there.
+    #[must_use]
+    pub fn with_registry(self, registry: Option<Registry>) -> Self {
+        Self { registry, ..self }
+    }
+
+    /// Returns the registry of the tables that are kept in Redis.
+    pub fn registry(&self) -> Option<&Registry> {
+        self.registry.as_ref()
     }
 
     /// Returns the OpenAPI document of these paths and those beside them.
@@ -239,8 +258,7 @@ impl Routes {
         let template = self.template_in(table, usize::from(!rest.is_empty() && !is_query));
         let verb = match rest {
             _ if *method == Method::OPTIONS => {
-                let is_posted = matches!(rest, "" | "query") || takes_messages;
-                return Ok(self.options(if is_posted { METHODS } else { RECORD }, template));
+                return Ok(self.options(methods_of(table, rest), template));
             }
             _ if takes_messages && *method == Method::POST => {
                 return self.resolve_multicast(table, query, template, headers);
@@ -250,6 +268,9 @@ impl Routes {
             _ if is_query => Verb::ListByBody(Limits::in_body(self.options.max_rows)),
             _ => record_verb(rest, method)?,
         };
+        if table.in_redis && !verb.is_in_redis() {
+            return Err(Failure::Method { allow: methods_of(table, rest) });
+        }
         let verb = match verb {
             verb if query.is_empty() || verb.has_query() => verb,
             Verb::Read(id) => Verb::ReadSelected(id, Box::new(self.selection(table, query)?)),
@@ -292,12 +313,19 @@ impl Routes {
         let id = (!raw_id.is_empty()).then(|| decoded(raw_id)).transpose()?;
         if let Hold::Asked { at } = hold {
             let detail = match (&id, table.expiration) {
+                (Some(_), Some(_)) if table.in_redis => {
+                    Some(format!("registrations of {} are in Redis, and renewed by PUT only", table.name))
+                }
                 (Some(_), Some(_)) => None,
                 (None, _) => Some("hold is for the changes of one record".to_owned()),
                 (_, None) => Some(format!("records of {} do not expire: there is nothing to hold", table.name)),
             };
             let invalid = |detail| Error::Invalid { detail, place: Place::Position(at) };
             detail.map_or(Ok(()), |detail| Err(invalid(detail)))?;
+        }
+        if id.is_none() && table.in_redis {
+            let detail = format!("registrations of {} are in Redis, which has no feed of their changes", table.name);
+            return Err(Error::Invalid { detail, place: Place::Position(0) }.into());
         }
         handlers::accepts_events(headers)?;
         handlers::unconditional(headers)?;
@@ -403,6 +431,10 @@ impl Routes {
             };
         }
         let table = self.table(name).filter(|_| !rest.contains('/')).ok_or_else(nothing)?;
+        if table.in_redis {
+            let detail = format!("registrations of {} are in Redis, and no part of a transaction here", table.name);
+            return Err(Error::invalid(detail).into());
+        }
         let id = (!rest.is_empty()).then(|| decoded(rest).map(Cow::into_owned)).transpose()?;
         Ok(batch::Target::Table(table, id))
     }
@@ -428,6 +460,18 @@ fn segments(path: &str) -> Option<(&str, &str)> {
     let (name, rest) = path.split_once('/').unwrap_or((path, ""));
     let id = rest.strip_suffix('/').filter(|id| !id.is_empty() && !id.contains('/'));
     Some((name, id.unwrap_or(rest)))
+}
+
+/// Returns the methods that a table, or what is below it, supports.
+fn methods_of(table: &Table, rest: &str) -> &'static str {
+    let is_posted = rest == "query" || rest == "multicast" && table.multicast.is_some();
+    match (rest.is_empty(), is_posted, table.in_redis) {
+        (true, _, false) | (_, true, false) => METHODS,
+        (false, false, false) => RECORD,
+        (true, _, true) => TABLE_IN_REDIS,
+        (false, true, true) => REGISTRATION_OR_VERB,
+        (false, false, true) => REGISTRATION,
+    }
 }
 
 fn no_query_here() -> Failure {

@@ -12,6 +12,7 @@
 mod directives;
 mod index;
 mod multicast;
+mod registry;
 mod stream;
 
 use async_graphql_parser::types::{
@@ -66,6 +67,8 @@ pub struct Table {
     pub expires_at: Option<usize>,
     /// Present if messages can be sent to its records (`@multicast`).
     pub multicast: Option<Multicast>,
+    /// Its records are kept in Redis and none is stored here (`registry: "redis"`); only with an expiration.
+    pub in_redis: bool,
     /// Every index of the table.
     pub indexes: Vec<Index>,
     /// Positions of the attributes whose values are blobs.
@@ -476,6 +479,7 @@ fn parse_table(definition: &TypeDefinition) -> Result<Table> {
         ttl: None,
         expires_at: None,
         multicast: None,
+        in_redis: registry::is_in_redis(&definition.directives, table_directive)?,
         indexes: Vec::new(),
         blobs: Vec::new(),
         layout: 0,
@@ -488,7 +492,7 @@ fn parse_table(definition: &TypeDefinition) -> Result<Table> {
     }
     parse_composite_indexes(&mut table, &definition.directives)?;
     table.multicast = Multicast::parse(&table, &definition.directives)?;
-    if table.expires() {
+    if table.expires() && !table.in_redis {
         let attribute = table.expires_at.unwrap_or(table.primary_key);
         table.indexes.push(Index::new(IndexKind::Expiry, attribute, Vec::new()));
     }
@@ -656,6 +660,9 @@ fn parse_attribute(table: &mut Table, field: &FieldDefinition) -> Result<()> {
             ));
         }
     };
+    if table.in_redis {
+        registry::check_attribute(field, kind)?;
+    }
     let attribute = table.attributes.len();
     if kind == Kind::Blob {
         table.blobs.push(attribute);
@@ -677,6 +684,22 @@ fn parse_attribute(table: &mut Table, field: &FieldDefinition) -> Result<()> {
         table.indexes.push(Index::new(kind, attribute, Vec::new()));
     }
     let stamp = stamp(field, kind, list)?;
+    parse_deadline(table, field, (kind, list), stamp)?;
+    let fixed_width = (!list && kind.has_fixed_width()).then_some(table.fixed_widths);
+    table.fixed_widths += usize::from(fixed_width.is_some());
+    let name = field.name.node.to_string();
+    table.attributes.push(Attribute { name, kind, list, required, stamp, fixed_width });
+    Ok(())
+}
+
+/// Parses what says of an attribute, the next of a table, that its value decides when a record ends.
+fn parse_deadline(
+    table: &mut Table,
+    field: &FieldDefinition,
+    (kind, list): (Kind, bool),
+    stamp: Option<Stamp>,
+) -> Result<()> {
+    let attribute = table.attributes.len();
     if let Some(directive) = directives::find(&field.directives, "expiresAt") {
         let refused = |detail: &str| Err(invalid(directive.pos, detail.into()));
         match stamp {
@@ -702,10 +725,6 @@ fn parse_attribute(table: &mut Table, field: &FieldDefinition) -> Result<()> {
             _ => table.ttl = Some(attribute),
         }
     }
-    let fixed_width = (!list && kind.has_fixed_width()).then_some(table.fixed_widths);
-    table.fixed_widths += usize::from(fixed_width.is_some());
-    let name = field.name.node.to_string();
-    table.attributes.push(Attribute { name, kind, list, required, stamp, fixed_width });
     Ok(())
 }
 
@@ -791,6 +810,7 @@ fn parse_relationship(
     let Some(table) = definitions.iter().position(|definition| definition.name.node == other) else {
         return refused(format!("type {other} is not defined"));
     };
+    registry::check_relationship(directive, &schema.tables[position], &schema.tables[table])?;
     let owner = &schema.tables[if many { table } else { position }];
     let Some(foreign_key) = owner.attribute(&key) else {
         let argument = if many { "to" } else { "from" };

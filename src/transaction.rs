@@ -347,15 +347,24 @@ impl Database {
         self.schema().table(name).ok_or_else(|| Error::NotFound { detail: format!("there is no table {name}") })
     }
 
-    /// Refuses a table of another schema: its numbers would address the keys of other tables.
+    /// Refuses a table of another schema, whose numbers would address the keys of other tables, and one whose records are not here.
     pub(crate) fn check_issued(&self, table: &Table) -> Result<()> {
         match self.schema().tables.as_ptr_range().contains(&std::ptr::from_ref(table)) {
+            true if table.in_redis => Err(Error::invalid(format!("the records of table {} are in Redis", table.name))),
             true => Ok(()),
             false => Err(Error::invalid(format!(
                 "table {} belongs to another schema: get it from Database::table",
                 table.name
             ))),
         }
+    }
+
+    /// Encodes a JSON object as the record with an id, to be kept elsewhere; what it omits is null.
+    ///
+    /// # Errors
+    /// `Invalid` id or body.
+    pub(crate) fn encoded<'t>(&self, table: &'t Table, id: &str, body: &[u8]) -> Result<Owned<'t>> {
+        bodies::encode_under(table, id, body, self.now())
     }
 
     /// Refuses to continue `what` with another database.

@@ -50,6 +50,9 @@ fn normal_form(schema: &Schema) -> String {
         if table.multicast.is_some() {
             writeln!(text, "  takes messages").expect("text grows");
         }
+        if table.in_redis {
+            writeln!(text, "  in Redis").expect("text grows");
+        }
         for (position, attribute) in table.attributes.iter().enumerate() {
             writeln!(text, "  {}", describe(table, position, attribute)).expect("text grows");
         }

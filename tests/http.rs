@@ -8,7 +8,7 @@
 //! beside requests; `local` about who is on the same machine; `messages` about multicasts that are kept while the store
 //! changes; `nats` about multicasts over a real broker; `pages` about what web pages may load; `private` about whose files are
 //! whose; `records` about what is known of requests afterwards; `process` about the binary: starting, refusing to start, stopping;
-//! `restarts` about stopping and starting without losing a request; `tls` about certificates and handshakes.
+//! `redis` about registrations that are kept in a real Redis; `restarts` about stopping and starting without losing a request; `tls` about certificates and handshakes.
 
 #![expect(clippy::unwrap_used, reason = "a test stops where something is not as it should be")]
 
@@ -33,6 +33,7 @@ mod pages;
 mod private;
 mod process;
 mod records;
+mod redis;
 mod restarts;
 pub mod scripts;
 mod streams;

@@ -234,6 +234,9 @@ struct Counted {
     feed: feed::Counters,
     streams: OfStreams,
     registry: OfRegistry,
+    /// Absent if no table is kept in Redis.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    redis: Option<multicast::RegistryCounters>,
     multicast: multicast::Counters,
     limits: BTreeMap<&'static str, Outcomes>,
 }
@@ -264,8 +267,9 @@ async fn counters(State(shared): State<Arc<Shared>>, Extension(Local(is_local)):
             let streams = OfStreams { counters: streams.counters(), waiting: streams.waiting() };
             let registrations = shared.crossing.database().registrations();
             let registry = OfRegistry { registrations, held: shared.multicast.feed().held() };
+            let redis = shared.crossing.routes().registry().map(multicast::Registry::counters);
             let multicast = shared.multicast.counters();
-            Json(Counted { storage, feed, streams, registry, multicast, limits }).into_response()
+            Json(Counted { storage, feed, streams, registry, redis, multicast, limits }).into_response()
         }
         false => refused(Failure::LocalOnly),
     }
@@ -275,6 +279,9 @@ async fn counters(State(shared): State<Arc<Shared>>, Extension(Local(is_local)):
 #[derive(Serialize)]
 struct Served<'t> {
     name: &'t str,
+    /// Where its records are kept, if not here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    registry: Option<&'static str>,
     durability: &'static str,
     primary_key: &'t str,
     /// Whether its records may end.
@@ -331,6 +338,7 @@ async fn tables(State(shared): State<Arc<Shared>>) -> Response<Body> {
         });
         Served {
             name: &table.name,
+            registry: table.in_redis.then_some("redis"),
             durability: table.durability.name(),
             primary_key: name(table.primary_key),
             expires: table.expires(),
@@ -479,6 +487,9 @@ async fn metrics(State(shared): State<Arc<Shared>>, Extension(Local(is_local)): 
         register_all("streams", &streams.counters(), &mut registry);
         register_all("registry", &shared.crossing.database().registrations(), &mut registry);
         register_all("multicast", &shared.multicast.counters(), &mut registry);
+        if let Some(redis) = shared.crossing.routes().registry() {
+            register_all("redis", &redis.counters(), &mut registry);
+        }
         let held = ConstGauge::new(shared.multicast.feed().held() as u64);
         registry.register("strata_registry_held", "Records that subscribers hold", held);
         let waiting = ConstGauge::new(streams.waiting() as u64);

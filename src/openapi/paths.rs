@@ -36,7 +36,10 @@ pub(super) fn tags() -> Value {
 pub(super) fn of<'t>(tables: impl Iterator<Item = &'t Table>, exported: impl Iterator<Item = &'t Stream>) -> Value {
     let mut paths = Map::new();
     for table in tables {
-        paths.insert(format!("/{}", table.name), collection(table));
+        paths.insert(
+            format!("/{}", table.name),
+            if table.in_redis { json!({"get": list(table)}) } else { collection(table) },
+        );
         paths.insert(format!("/{}/query", table.name), json!({"post": list_by_body(table)}));
         if table.multicast.is_some() {
             paths.insert(format!("/{}/multicast", table.name), json!({"post": multicast(table)}));
@@ -146,6 +149,10 @@ fn collection(table: &Table) -> Value {
 }
 
 fn record(table: &Table) -> Value {
+    if table.in_redis {
+        let (id, get, put, delete) = (shared(&["id"]), read(table), replace(table), delete(table));
+        return json!({"parameters": id, "get": get, "put": put, "delete": delete});
+    }
     json!({
         "parameters": shared(&["id"]),
         "get": read(table),
@@ -158,9 +165,13 @@ fn record(table: &Table) -> Value {
 fn list(table: &Table) -> Value {
     let mut parameters = conditions(table);
     parameters.extend([select(table), sort(table)]);
-    parameters.extend(shared(&["limit", "offset", "after", "pagination", "explain", "stream", "Last-Event-ID"]));
-    let answer =
-        or_changes(in_formats("The records, the query plan, or changes.", &listed(table), AnswerKind::List, &["Link"]));
+    parameters.extend(shared(&["limit", "offset", "after", "pagination"]));
+    let mut answer =
+        in_formats("The records, the query plan, or changes.", &listed(table), AnswerKind::List, &["Link"]);
+    if !table.in_redis {
+        parameters.extend(shared(&["explain", "stream", "Last-Event-ID"]));
+        answer = or_changes(answer);
+    }
     let members =
         json!({"parameters": parameters, "responses": answers::of(&[(200, answer)], &[&READ[..], &[410]].concat())});
     with(operation(table, "list", "Lists the records that satisfy a query"), members)
@@ -234,7 +245,8 @@ fn counts(names: &[&str]) -> Value {
 
 /// Returns links to the operations on an existing record.
 fn links(table: &Table) -> Value {
-    let of_record = ["read", "merge", "delete"].map(|verb| (verb.to_owned(), link(format!("{verb}.{}", table.name))));
+    let verbs = ["read", "merge", "delete"].into_iter().filter(|verb| !table.in_redis || *verb != "merge");
+    let of_record = verbs.map(|verb| (verb.to_owned(), link(format!("{verb}.{}", table.name))));
     let of_blobs = table.blobs.iter().map(|position| {
         let name = &table.attributes[*position].name;
         (format!("write-{name}"), link(format!("writeBlob.{}.{name}", table.name)))
@@ -268,7 +280,9 @@ fn delete_matching(table: &Table) -> Value {
 
 fn read(table: &Table) -> Value {
     let mut parameters = shared(&["If-None-Match", "stream", "Last-Event-ID"]);
-    parameters.extend(table.expiration.map(|_| shared(&["hold"])).into_iter().flatten());
+    if table.expiration.is_some() && !table.in_redis {
+        parameters.extend(shared(&["hold"]));
+    }
     parameters.push(select(table));
     let record = reference(&format!("{}.shown", table.name));
     let answer = in_formats("The record, reduced by `select`, or its changes.", &record, AnswerKind::One, &[]);
@@ -293,7 +307,7 @@ fn replace(table: &Table) -> Value {
         minimal(),
     ];
     let members = json!({
-        "parameters": shared(&["If-Match", "If-Absent", "Prefer"]),
+        "parameters": shared(if table.in_redis { &["If-Absent", "Prefer"] } else { &["If-Match", "If-Absent", "Prefer"] }),
         "requestBody": body_of(reference(&format!("{}.whole", table.name)), &RECORDS),
         "responses": answers::of(&own, &[&WITH_BODY[..], &[409, 412]].concat()),
     });
@@ -364,7 +378,7 @@ fn or_minimal(answer: Value) -> Value {
 fn delete(table: &Table) -> Value {
     let own = [(204, json!({"description": "Deleted."}))];
     let members = json!({
-        "parameters": shared(&["If-Match"]),
+        "parameters": shared(if table.in_redis { &[] } else { &["If-Match"] }),
         "responses": answers::of(&own, &[&DELETE[..], &[404, 412]].concat()),
     });
     with(operation(table, "delete", "Deletes a record"), members)

@@ -236,14 +236,6 @@ impl Query<'_> {
         database.merge_where(&ids, patch, |record| satisfies(&checks, database, table, record))
     }
 
-    /// Returns the ids of the records that satisfy the condition, at most `most`, all at one snapshot.
-    ///
-    /// # Errors
-    /// `Invalid` if there are more; errors of the engine.
-    pub fn ids(self, database: &Database, table: &Table, most: usize) -> Result<Vec<String>> {
-        self.found(database, table, most).map(|(_, ids)| ids)
-    }
-
     /// Returns the ids of the records that satisfy the condition, and the condition: records may change after they were found, so it is
     /// evaluated again once they are locked.
     fn found(self, database: &Database, table: &Table, most: usize) -> Result<(Self, Vec<String>)> {
@@ -268,8 +260,7 @@ impl Query<'_> {
     ) -> Result<Self> {
         let (mut left, all) = (most, Self { text: self.text, filter: self.filter, ..Self::default() });
         all.run(database, table, |record| {
-            let detail = || format!("more than max_rows = {most} records match the condition; nothing was done");
-            left = left.checked_sub(1).ok_or_else(|| Error::invalid(detail()))?;
+            left = left.checked_sub(1).ok_or_else(|| too_many(most))?;
             visit(record)
         })?;
         Ok(all)
@@ -305,6 +296,12 @@ impl Query<'_> {
         }
         Ok(if is_owner { ControlFlow::Continue(()) } else { ControlFlow::Break(None) })
     }
+}
+
+/// Returns the error of a condition that more records satisfy than one request may concern.
+#[cold]
+pub(super) fn too_many(most: usize) -> Error {
+    Error::invalid(format!("more than max_rows = {most} records match the condition; nothing was done"))
 }
 
 /// Returns whether a record satisfies all conditions, including those on its current related records.

@@ -19,6 +19,7 @@ use crate::handlers::{
     media::{Accepted, Bodies, BodyFormat},
     streams::Followed,
 };
+use crate::multicast::Registry;
 use crate::query::{Limits, Query};
 use crate::schema::{Stream, Table};
 use crate::streams::{RequestKind, Streams, Unfinished};
@@ -162,6 +163,19 @@ impl Verb<'_> {
             Self::List(_) | Self::ListByBody(_) | Self::MergeMatching(..) | Self::DeleteMatching(..) => Lane::Scanning,
             Self::Create | Self::ReplaceAll | Self::Replace(_) | Self::Merge(_) | Self::Delete(_) => Lane::Writing,
         }
+    }
+
+    /// Returns whether tables that are kept in Redis have it.
+    pub(super) fn is_in_redis(&self) -> bool {
+        matches!(
+            self,
+            Self::Read(_)
+                | Self::ReadSelected(..)
+                | Self::List(_)
+                | Self::ListByBody(_)
+                | Self::Replace(_)
+                | Self::Delete(_)
+        )
     }
 
     /// Returns whether it takes the query of the path.
@@ -329,6 +343,8 @@ impl<'r> Route<'r> {
     pub fn work(&self, body: &[u8]) -> Work {
         let long = match &self.target {
             Target::Options(_) | Target::Changes(..) | Target::Blob(_) => false,
+            // Redis is waited for.
+            Target::Table(table, _) if table.in_redis => true,
             Target::Table(_, Verb::Read(_) | Verb::ReadSelected(..)) => false,
             Target::Load(_) | Target::Batch | Target::Multicast(..) => true,
             Target::Stream(_, asked) => asked.is_long() || body.len() > SHORT_BULK_BYTES,
@@ -412,15 +428,30 @@ impl<'r> Route<'r> {
         hand_over: impl FnMut(Vec<u8>) -> crate::error::Result<()>,
     ) -> Result<Answer> {
         let format = self.accepted.format;
-        match &self.target {
-            Target::Table(table, Verb::List(query)) => {
-                handlers::list_in_pieces(database, table, query, format, hand_over)
+        let (table, parsed) = match &self.target {
+            Target::Table(table, Verb::ListByBody(limits)) => (table, Some(self.query_in(table, body, limits)?)),
+            Target::Table(table, _) => (table, None),
+            _ => return self.answer(database, headers, body),
+        };
+        let query = match (&self.target, &parsed) {
+            (Target::Table(_, Verb::List(query)), _) => query,
+            (_, Some(query)) => query,
+            _ => return self.answer(database, headers, body),
+        };
+        match self.registry_of(table)? {
+            None => handlers::list_in_pieces(database, table, query, format, hand_over),
+            Some(registry) => handlers::registry::list_in_pieces(registry, database, table, query, format, hand_over),
+        }
+    }
+
+    /// Returns the registry in which a table is kept, if it is not kept here.
+    fn registry_of(&self, table: &Table) -> Result<Option<&'r Registry>> {
+        match (table.in_redis, self.routes.registry()) {
+            (false, _) => Ok(None),
+            (true, None) => {
+                Err(Error::invalid(format!("table {} is in Redis, which this server has not", table.name)).into())
             }
-            Target::Table(table, Verb::ListByBody(limits)) => {
-                let query = self.query_in(table, body, limits)?;
-                handlers::list_in_pieces(database, table, &query, format, hand_over)
-            }
-            _ => self.answer(database, headers, body),
+            (true, registry) => Ok(registry),
         }
     }
 
@@ -489,6 +520,9 @@ impl<'r> Route<'r> {
         body: &[u8],
     ) -> Result<Answer> {
         let (accepted, format) = (self.accepted, self.accepted.format);
+        if let Some(registry) = self.registry_of(table)? {
+            return self.answer_in_registry(registry, table, verb, database, headers, body);
+        }
         let answer = match verb {
             Verb::Read(id) => handlers::read(database, table, id, headers, accepted),
             Verb::ReadSelected(id, query) => handlers::read_selected(database, table, id, query, headers, accepted),
@@ -509,5 +543,29 @@ impl<'r> Route<'r> {
         }?;
         // Records that were read already have the negotiated format.
         format.convert(answer, (!verb.counts()).then_some((database.schema(), table)))
+    }
+
+    fn answer_in_registry(
+        &self,
+        registry: &Registry,
+        table: &Table,
+        verb: &Verb<'_>,
+        database: &Database,
+        headers: &HeaderMap,
+        body: &[u8],
+    ) -> Result<Answer> {
+        use handlers::registry::{read, register, unregister};
+        let (accepted, format) = (self.accepted, self.accepted.format);
+        let answer = match verb {
+            Verb::Read(id) => read(registry, database, table, id, None, headers, accepted),
+            Verb::ReadSelected(id, query) => read(registry, database, table, id, Some(query), headers, accepted),
+            Verb::Replace(id) => register(registry, database, table, id, headers, body),
+            Verb::Delete(id) => unregister(registry, table, id, headers),
+            Verb::List(_) | Verb::ListByBody(_) => unreachable!("it comes in pieces"),
+            Verb::Create | Verb::ReplaceAll | Verb::Merge(_) | Verb::MergeMatching(..) | Verb::DeleteMatching(..) => {
+                unreachable!("tables in Redis do not have it")
+            }
+        }?;
+        format.convert(answer, Some((database.schema(), table)))
     }
 }

@@ -31,7 +31,7 @@ impl Directive {
 
 /// The directives of a table.
 pub(super) const OF_TABLES: [Directive; 4] = [
-    Directive::once("table", &["name", "durability", "expiration"]),
+    Directive::once("table", &["name", "durability", "expiration", "registry"]),
     EXPORT,
     Directive::repeatable("compositeIndex", &["fields"]),
     Directive::once("multicast", &["topic"]),

@@ -38,7 +38,9 @@ impl Multicast {
             let attribute = &table.attributes[position];
             match attribute.kind {
                 Kind::Id | Kind::String if !attribute.list => Ok(position),
-                _ => refused(format!("a topic must be an ID or a String, and {name} has type {}", attribute.type_name())),
+                _ => {
+                    refused(format!("a topic must be an ID or a String, and {name} has type {}", attribute.type_name()))
+                }
             }
         });
         Ok(Some(Self { topic: topic.transpose()? }))

@@ -143,6 +143,18 @@ pub(super) fn encode_all<'t>(table: &'t Table, bodies: &[u8], now: i64) -> Resul
     encoded.collect()
 }
 
+/// Encodes a JSON object as the record with an id.
+///
+/// # Errors
+/// `Invalid`.
+pub(super) fn encode_under<'t>(table: &'t Table, id: &str, body: &[u8], now: i64) -> Result<Owned<'t>> {
+    check_id(table, id)?;
+    let mut fields = parse_object(table, body)?;
+    check_same_id(id, &fields)?;
+    fields.values_mut()[table.primary_key] = Some(Value::Text(Cow::Borrowed(id)));
+    encode_new(fields, now).map(|(record, _)| record)
+}
+
 /// Encodes a new record; the flag is true if its id was generated.
 pub(super) fn encode_new<'t>(mut fields: Fields<'t, '_>, now: i64) -> Result<(Owned<'t>, bool)> {
     let table = fields.table();

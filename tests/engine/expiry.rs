@@ -467,7 +467,10 @@ fn a_record_may_give_its_time_to_live() {
             database.create(device, body.as_bytes()).map(drop),
         ] {
             let error = outcome.expect_err("there is no such time to live");
-            assert!(matches!(&error, Error::Invalid { place, .. } if format!("{place:?}").contains("/ttl")), "{error:?}");
+            assert!(
+                matches!(&error, Error::Invalid { place, .. } if format!("{place:?}").contains("/ttl")),
+                "{error:?}"
+            );
         }
         let many = database.create_all(device, format!("[{{}},{body}]").as_bytes()).expect_err("all or none");
         assert!(matches!(&many, Error::Invalid { place, .. } if format!("{place:?}").contains("/1/ttl")), "{many:?}");
@@ -479,7 +482,8 @@ fn a_record_may_give_its_time_to_live() {
 fn a_renewal_is_due_when_less_than_two_thirds_are_left() {
     let (_directory, database, clock) = started(DEVICES);
     let device = database.table("Device").expect("it exists");
-    for body in [r#"{"id":"1","name":"a","ttl":30}"#, r#"{"id":"2","name":"b"}"#, r#"{"id":"3","until":"2027-01-01"}"#] {
+    for body in [r#"{"id":"1","name":"a","ttl":30}"#, r#"{"id":"2","name":"b"}"#, r#"{"id":"3","until":"2027-01-01"}"#]
+    {
         assert_eq!(create(&database, "Device", body), "ok");
     }
     let renew = || database.renew(device, &["1", "2", "3", "4"]).expect("nobody holds them");
@@ -501,7 +505,10 @@ fn a_renewal_is_due_when_less_than_two_thirds_are_left() {
     clock.set(START + 49 * SECOND);
     assert_eq!(ids(&database, "Device"), ["1", "2", "3"]);
     clock.set(START + 50 * SECOND);
-    assert_eq!((renew(), ids(&database, "Device")), (vec![none, renewed(70), none, none], vec!["2".into(), "3".into()]));
+    assert_eq!(
+        (renew(), ids(&database, "Device")),
+        (vec![none, renewed(70), none, none], vec!["2".into(), "3".into()])
+    );
     database.catch_up().expect("one is due");
     assert_eq!(database.registrations(), Registrations { expired: 1, renewed: 4 });
     assert_consistent(&database);

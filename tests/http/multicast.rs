@@ -63,7 +63,8 @@ fn who_listens_has_it_when_the_sender_is_told() {
     assert_eq!((status, &stored), (202, &json!({"id": stored["id"], "targets": 1})));
     assert_eq!(message(&mut listening[2])["message"], 3);
     wait_until("all are counted", || counters(url)["multicast"]["delivered"] == 6);
-    let expected = json!({"messages": 3, "repeated": 0, "targets": 8, "delivered": 6, "absent": 2, "pending": 0, "failed": 0});
+    let expected =
+        json!({"messages": 3, "repeated": 0, "targets": 8, "delivered": 6, "absent": 2, "pending": 0, "failed": 0});
     assert_eq!(counters(url)["multicast"], expected);
     server.stop().unwrap();
 }

@@ -159,6 +159,7 @@ fn laid_out(known: &StoredTable, table: &Table, number: u8) -> Result<Table> {
         ttl: None,
         expires_at: None,
         multicast: None,
+        in_redis: false,
         indexes: Vec::new(),
         layout: number,
         earlier: Vec::new(),
