@@ -84,11 +84,11 @@ fn what_waits_in_the_outbox_is_sent_whoever_was_away() {
     let Some(mut broker) = jetstream("") else { return };
     broker.kill();
     let folder = tempfile::tempdir().unwrap();
-    let schema = schema_with_topic(folder.path());
+    let (schema, address) = (schema_with_topic(folder.path()), super::address(&broker, ""));
     let begin = || {
         start(folder.path(), |config| {
             config.schema = Some(schema.clone());
-            config.multicast.nats_servers = vec![super::address(&broker, "")];
+            config.multicast.nats_servers = vec![address.clone()];
             config.multicast.jetstream = true;
             config.multicast.outbox_bytes = 4000;
         })
