@@ -57,7 +57,7 @@ pub struct Options {
     pub nats_servers: Vec<Address>,
     /// What counts as delivered over NATS.
     pub nats_receipts: Receipts,
-    /// Number of connections to NATS.
+    /// Number of connections to NATS, over which a message to many is spread.
     pub nats_connections: usize,
     /// Whether messages are published to a stream of NATS, and kept until it has them.
     pub jetstream: bool,
@@ -85,7 +85,7 @@ impl Default for Options {
             in_flight: 64,
             nats_servers: Vec::new(),
             nats_receipts: Receipts::default(),
-            nats_connections: 1,
+            nats_connections: 10,
             jetstream: false,
             outbox_bytes: 1 << 30,
         }

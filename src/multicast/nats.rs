@@ -45,6 +45,9 @@ use subjects::{MESSAGE, MESSAGE_ID, Publication, TARGETS, publications};
 /// How long the thread may take to begin.
 const TO_BEGIN: Duration = Duration::from_secs(10);
 
+/// From how many publications a connection on another one is used: a few are sooner there on one.
+const PER_CONNECTION: usize = 300;
+
 /// How long the end of the server waits for what was published to go out.
 const TO_END: Duration = Duration::from_secs(1);
 
@@ -133,7 +136,8 @@ impl Nats {
     ) -> Travel {
         let (shared, id, body) = (&self.shared, message.id, message.body.clone());
         let publications = publications(&table.name, &message, shared.most());
-        let connections: Vec<_> = publications.iter().map(|one| shared.connection_of(&one.subject)).collect();
+        let used = (publications.len() / PER_CONNECTION).clamp(1, shared.connections.len());
+        let connections: Vec<_> = publications.iter().map(|one| connection_of(&one.subject, used)).collect();
         let flight = Flight::new(id, publications, connections.into_iter(), Some(receipt.way()));
         let (flight, shared) = (Arc::new(flight), Arc::clone(shared));
         if let Some(outbox) = &self.shared.outbox {
@@ -188,14 +192,6 @@ impl Shared {
         self.connections.iter().map(|connection| connection.client.max_payload()).min().unwrap_or(usize::MAX)
     }
 
-    /// Returns the connection of a subject, so that what is sent to it one after the other arrives so.
-    fn connection_of(&self, subject: &Subject) -> u16 {
-        match self.connections.len() {
-            1 => 0,
-            number => (XxHash3_64::oneshot(subject.as_bytes()) % number as u64) as u16,
-        }
-    }
-
     /// Takes what has come to the inbox of a connection: `m` or `s`, the number of a message, and that of a publication. Returns the message
     /// whose publications it closes.
     fn hear(&self, connection: u16, said: &Message) -> Option<Arc<Flight>> {
@@ -246,6 +242,14 @@ impl Shared {
                 }
             }
         }
+    }
+}
+
+/// Returns the connection of a subject among so many: the same, so that what is sent to it one after the other arrives so.
+fn connection_of(subject: &Subject, connections: usize) -> u16 {
+    match connections {
+        1 => 0,
+        _ => (XxHash3_64::oneshot(subject.as_bytes()) % connections as u64) as u16,
     }
 }
 

@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-use super::{Connection, Flight, MESSAGE_ID, Shared, Travelling, Word, headers, publications};
+use super::{Connection, Flight, MESSAGE_ID, Shared, Travelling, Word, connection_of, headers, publications};
 use crate::encoding::Value;
 use crate::error::{Error, Result};
 use crate::query::Query;
@@ -518,7 +518,7 @@ async fn publish(
     let message = HeaderValue::from(flight.id.as_str());
     for position in positions {
         let publication = &flight.publications[*position];
-        let own = &shared.connections[usize::from(shared.connection_of(&publication.subject))];
+        let own = &shared.connections[usize::from(connection_of(&publication.subject, shared.connections.len()))];
         let Connection { client, inbox, .. } = if own.is_there() { own } else { connected };
         let mut headers = headers(publication, message.clone());
         headers.insert(MESSAGE_ID, HeaderValue::from(publication.id(&flight.id).as_str()));
