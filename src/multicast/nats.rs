@@ -280,11 +280,11 @@ async fn listen(shared: Arc<Shared>, connection: u16, mut incoming: Incoming) {
 async fn publish(shared: Arc<Shared>, of: u16, number: u64, flight: Arc<Flight>, body: Bytes) {
     let connection = &shared.connections[usize::from(of)];
     let _queued = connection.queue(flight.publications.len(), &body);
-    let (Connection { client, inbox, .. }, message) = (connection, HeaderValue::from(flight.id.as_str()));
+    let (Connection { client, inbox, .. }, of_message) = (connection, headers(&flight.id));
     for position in flight.on(of) {
         let publication = &flight.publications[position];
         let answer = format!("{inbox}.m.{number}.{position}");
-        let headers = headers(publication, message.clone());
+        let headers = of_publication(publication, &of_message);
         let published =
             client.publish_with_reply_and_headers(publication.subject.clone(), answer, headers, body.clone());
         if published.await.is_err() {
@@ -295,9 +295,16 @@ async fn publish(shared: Arc<Shared>, of: u16, number: u64, flight: Arc<Flight>,
     let _ = client.publish(format!("{inbox}.m.{number}.{END}"), Bytes::new()).await;
 }
 
-fn headers(publication: &Publication, message: HeaderValue) -> HeaderMap {
+/// Returns the headers of all publications of a message.
+fn headers(message: &str) -> HeaderMap {
     let mut headers = HeaderMap::new();
-    headers.insert(MESSAGE, message);
+    headers.insert(MESSAGE, HeaderValue::from(message));
+    headers
+}
+
+/// Returns the headers of one, from those of all.
+fn of_publication(publication: &Publication, of_message: &HeaderMap) -> HeaderMap {
+    let mut headers = of_message.clone();
     if let Some(named) = &publication.named {
         headers.insert(TARGETS, HeaderValue::from(named.as_str()));
     }

@@ -21,7 +21,9 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-use super::{Connection, Flight, MESSAGE_ID, Shared, Travelling, Word, connection_of, headers, publications};
+use super::{
+    Connection, Flight, MESSAGE_ID, Shared, Travelling, Word, connection_of, headers, of_publication, publications,
+};
 use crate::encoding::Value;
 use crate::error::{Error, Result};
 use crate::query::Query;
@@ -515,12 +517,12 @@ async fn publish(
     body: &Bytes,
     positions: &[usize],
 ) {
-    let message = HeaderValue::from(flight.id.as_str());
+    let of_message = headers(&flight.id);
     for position in positions {
         let publication = &flight.publications[*position];
         let own = &shared.connections[usize::from(connection_of(&publication.subject, shared.connections.len()))];
         let Connection { client, inbox, .. } = if own.is_there() { own } else { connected };
-        let mut headers = headers(publication, message.clone());
+        let mut headers = of_publication(publication, &of_message);
         headers.insert(MESSAGE_ID, HeaderValue::from(publication.id(&flight.id).as_str()));
         let answer = format!("{inbox}.s.{number}.{position}");
         let published =
