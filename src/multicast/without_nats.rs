@@ -1,6 +1,5 @@
 //! The transport over NATS of a build without the feature `nats`: there is none. `Options::check` has refused the options that ask for it.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use super::{Failures, Options, Travelling};
@@ -10,13 +9,13 @@ use crate::schema::Table;
 use crate::transaction::Database;
 
 /// The servers of NATS.
-pub(super) struct Nats(Infallible);
+pub(super) enum Nats {}
 
 /// What a message that is about to be stored takes in the outbox.
-pub(super) struct Room(Infallible);
+pub(super) enum Room {}
 
 /// A message on its way.
-pub(super) struct Travel(Infallible);
+pub(super) enum Travel {}
 
 impl Nats {
     pub(super) fn start(_: &Options, _: &Database) -> Result<Option<Self>> {
@@ -24,20 +23,20 @@ impl Nats {
     }
 
     pub(super) fn room(&self, _: &Travelling<'_>) -> Result<Option<Room>> {
-        match self.0 {}
+        match *self {}
     }
 
     pub(super) fn send(&self, _: &Table, _: Travelling<'_>, _: Option<Room>, _: &Arc<Receipt>) -> Travel {
-        match self.0 {}
+        match *self {}
     }
 }
 
 impl Travel {
     pub(super) fn end(&self, _: bool) {
-        match self.0 {}
+        match *self {}
     }
 
     pub(super) fn failures(&self, _: &[Standing]) -> Failures {
-        match self.0 {}
+        match *self {}
     }
 }
