@@ -100,9 +100,13 @@ impl Options {
     pub fn check(&self) -> Result<()> {
         let (nats, refused) = (!self.nats_servers.is_empty(), |detail: String| Err(Error::invalid(detail)));
         // Each option that needs a feature of the build: whether it is set, and whether the feature is there.
+        let (default, has_nats) = (Self::default(), cfg!(feature = "nats"));
         let features = [
-            ("nats-servers", "nats", nats, cfg!(feature = "nats")),
-            ("jetstream", "nats", self.jetstream, cfg!(feature = "nats")),
+            ("nats-servers", "nats", nats, has_nats),
+            ("nats-receipts", "nats", self.nats_receipts != default.nats_receipts, has_nats),
+            ("nats-connections", "nats", self.nats_connections != default.nats_connections, has_nats),
+            ("jetstream", "nats", self.jetstream, has_nats),
+            ("outbox-bytes", "nats", self.outbox_bytes != default.outbox_bytes, has_nats),
         ];
         if let Some((option, feature, ..)) = features.iter().find(|(.., is_set, is_there)| *is_set && !is_there) {
             return refused(format!(

@@ -899,7 +899,9 @@ fn options_of_a_feature_that_is_not_there_name_it() {
     let start = |options: &[&str]| output(&[&["serve", "--schema", schema.to_str().unwrap()], options].concat());
     if !cfg!(feature = "nats") {
         assert_refused(&start(&["--nats-servers", "localhost:4222"]), &["--nats-servers", "feature nats"]);
-        assert_refused(&start(&["--jetstream"]), &["--jetstream", "feature nats"]);
+        for set in [&["--jetstream"][..], &["--nats-receipts", "reply"], &["--outbox-bytes", "1M"]] {
+            assert_refused(&start(set), &[set[0], "feature nats"]);
+        }
     } else {
         assert_refused(&start(&["--jetstream"]), &["--jetstream", "--nats-servers"]);
         assert_refused(&start(&["--nats-servers", "http://localhost"]), &["http://localhost", "nats://"]);
