@@ -324,7 +324,7 @@ fn multicast(table: &Table) -> Value {
         },
     });
     let reasons = ["unreachable", "timeout", "refused"];
-    let properties: serde_json::Map<_, _> = reasons.iter().map(|one| ((*one).to_owned(), count.clone())).collect();
+    let properties: Map<_, _> = reasons.iter().map(|one| ((*one).to_owned(), count.clone())).collect();
     let failures =
         json!({"type": "object", "properties": properties, "required": reasons, "additionalProperties": false});
     let states = ["delivered", "absent", "pending", "failed"].map(|state| (state, count.clone()));
