@@ -282,7 +282,7 @@ struct MulticastFlags {
     #[arg(long, value_name = "RECEIPTS", env = "STRATA_NATS_RECEIPTS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     nats_receipts: Option<multicast::Receipts>,
-    /// Number of connections to NATS [default: 1; in the file multicast.nats_connections]
+    /// Number of connections to NATS [default: 10; in the file multicast.nats_connections]
     #[arg(long, value_name = "NUMBER", env = "STRATA_NATS_CONNECTIONS", value_parser = number::<usize>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     nats_connections: Option<usize>,

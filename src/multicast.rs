@@ -65,7 +65,7 @@ pub struct Options {
     pub nats_servers: Vec<Address>,
     /// What counts as delivered over NATS.
     pub nats_receipts: Receipts,
-    /// Number of connections to NATS.
+    /// Number of connections to NATS, over which a message to many is spread.
     pub nats_connections: usize,
     /// Whether messages are published to a stream of NATS, and kept until it has them.
     pub jetstream: bool,
@@ -95,7 +95,7 @@ impl Default for Options {
             in_flight: 64,
             nats_servers: Vec::new(),
             nats_receipts: Receipts::default(),
-            nats_connections: 1,
+            nats_connections: 10,
             jetstream: false,
             outbox_bytes: 1 << 30,
             redis_addr: None,
@@ -111,9 +111,13 @@ impl Options {
     pub fn check(&self) -> Result<()> {
         let (nats, refused) = (!self.nats_servers.is_empty(), |detail: String| Err(Error::invalid(detail)));
         // Each option that needs a feature of the build: whether it is set, and whether the feature is there.
+        let (default, has_nats) = (Self::default(), cfg!(feature = "nats"));
         let features = [
-            ("nats-servers", "nats", nats, cfg!(feature = "nats")),
-            ("jetstream", "nats", self.jetstream, cfg!(feature = "nats")),
+            ("nats-servers", "nats", nats, has_nats),
+            ("nats-receipts", "nats", self.nats_receipts != default.nats_receipts, has_nats),
+            ("nats-connections", "nats", self.nats_connections != default.nats_connections, has_nats),
+            ("jetstream", "nats", self.jetstream, has_nats),
+            ("outbox-bytes", "nats", self.outbox_bytes != default.outbox_bytes, has_nats),
             ("redis-addr", "redis", self.redis_addr.is_some(), cfg!(feature = "redis")),
         ];
         if let Some((option, feature, ..)) = features.iter().find(|(.., is_set, is_there)| *is_set && !is_there) {

@@ -45,6 +45,9 @@ use subjects::{MESSAGE, MESSAGE_ID, Publication, TARGETS, publications};
 /// How long the thread may take to begin.
 const TO_BEGIN: Duration = Duration::from_secs(10);
 
+/// From how many publications a connection on another one is used: a few are sooner there on one.
+const PER_CONNECTION: usize = 300;
+
 /// How long the end of the server waits for what was published to go out.
 const TO_END: Duration = Duration::from_secs(1);
 
@@ -133,7 +136,8 @@ impl Nats {
     ) -> Travel {
         let (shared, id, body) = (&self.shared, message.id, message.body.clone());
         let publications = publications(&table.name, &message, shared.most());
-        let connections: Vec<_> = publications.iter().map(|one| shared.connection_of(&one.subject)).collect();
+        let used = (publications.len() / PER_CONNECTION).clamp(1, shared.connections.len());
+        let connections: Vec<_> = publications.iter().map(|one| connection_of(&one.subject, used)).collect();
         let flight = Flight::new(id, publications, connections.into_iter(), Some(receipt.way()));
         let (flight, shared) = (Arc::new(flight), Arc::clone(shared));
         if let Some(outbox) = &self.shared.outbox {
@@ -186,14 +190,6 @@ impl Shared {
     /// Returns the greatest size of headers and body that the broker takes.
     fn most(&self) -> usize {
         self.connections.iter().map(|connection| connection.client.max_payload()).min().unwrap_or(usize::MAX)
-    }
-
-    /// Returns the connection of a subject, so that what is sent to it one after the other arrives so.
-    fn connection_of(&self, subject: &Subject) -> u16 {
-        match self.connections.len() {
-            1 => 0,
-            number => (XxHash3_64::oneshot(subject.as_bytes()) % number as u64) as u16,
-        }
     }
 
     /// Takes what has come to the inbox of a connection: `m` or `s`, the number of a message, and that of a publication. Returns the message
@@ -249,6 +245,14 @@ impl Shared {
     }
 }
 
+/// Returns the connection of a subject among so many: the same, so that what is sent to it one after the other arrives so.
+fn connection_of(subject: &Subject, connections: usize) -> u16 {
+    match connections {
+        1 => 0,
+        _ => (XxHash3_64::oneshot(subject.as_bytes()) % connections as u64) as u16,
+    }
+}
+
 /// Hears what is said on a connection.
 async fn listen(shared: Arc<Shared>, connection: u16, mut incoming: Incoming) {
     loop {
@@ -276,11 +280,11 @@ async fn listen(shared: Arc<Shared>, connection: u16, mut incoming: Incoming) {
 async fn publish(shared: Arc<Shared>, of: u16, number: u64, flight: Arc<Flight>, body: Bytes) {
     let connection = &shared.connections[usize::from(of)];
     let _queued = connection.queue(flight.publications.len(), &body);
-    let (Connection { client, inbox, .. }, message) = (connection, HeaderValue::from(flight.id.as_str()));
+    let (Connection { client, inbox, .. }, of_message) = (connection, headers(&flight.id));
     for position in flight.on(of) {
         let publication = &flight.publications[position];
         let answer = format!("{inbox}.m.{number}.{position}");
-        let headers = headers(publication, message.clone());
+        let headers = of_publication(publication, &of_message);
         let published =
             client.publish_with_reply_and_headers(publication.subject.clone(), answer, headers, body.clone());
         if published.await.is_err() {
@@ -291,9 +295,16 @@ async fn publish(shared: Arc<Shared>, of: u16, number: u64, flight: Arc<Flight>,
     let _ = client.publish(format!("{inbox}.m.{number}.{END}"), Bytes::new()).await;
 }
 
-fn headers(publication: &Publication, message: HeaderValue) -> HeaderMap {
+/// Returns the headers of all publications of a message.
+fn headers(message: &str) -> HeaderMap {
     let mut headers = HeaderMap::new();
-    headers.insert(MESSAGE, message);
+    headers.insert(MESSAGE, HeaderValue::from(message));
+    headers
+}
+
+/// Returns the headers of one, from those of all.
+fn of_publication(publication: &Publication, of_message: &HeaderMap) -> HeaderMap {
+    let mut headers = of_message.clone();
     if let Some(named) = &publication.named {
         headers.insert(TARGETS, HeaderValue::from(named.as_str()));
     }

@@ -10,10 +10,10 @@ use crate::schema::Table;
 use crate::transaction::Database;
 
 /// The servers of NATS.
-pub(super) struct Nats(Infallible);
+pub(super) enum Nats {}
 
 /// What a message that is about to be stored takes in the outbox.
-pub(super) struct Room(Infallible);
+pub(super) enum Room {}
 
 /// A message on its way.
 pub(super) struct Travel(Infallible);
@@ -24,11 +24,11 @@ impl Nats {
     }
 
     pub(super) fn room(&self, _: &Travelling<'_>) -> Result<Option<Room>> {
-        match self.0 {}
+        match *self {}
     }
 
     pub(super) fn send(&self, _: &Table, _: Travelling<'_>, _: Option<Room>, _: &Arc<Receipt>) -> Travel {
-        match self.0 {}
+        match *self {}
     }
 }
 

@@ -340,10 +340,14 @@ fn multicast(table: &Table) -> Value {
             "additionalProperties": false,
         },
     });
+    let reasons = ["unreachable", "timeout", "refused"];
+    let properties: Map<_, _> = reasons.iter().map(|one| ((*one).to_owned(), count.clone())).collect();
+    let failures =
+        json!({"type": "object", "properties": properties, "required": reasons, "additionalProperties": false});
     let states = ["delivered", "absent", "pending", "failed"].map(|state| (state, count.clone()));
     let told = answered(
         &["id", "targets", "delivered", "absent", "pending", "failed"],
-        &[&states[..], &[("undelivered", undelivered)]].concat(),
+        &[&states[..], &[("failures", failures), ("undelivered", undelivered)]].concat(),
     );
     let repeated = ("repeated", json!({"type": "boolean", "const": true}));
     let told = json!({"oneOf": [told, answered(&["id", "targets", "repeated"], &[repeated])]});

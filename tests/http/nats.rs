@@ -6,6 +6,7 @@ mod subscriber;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -16,6 +17,7 @@ use strata::server::Server;
 use super::client::{ask, start, wait_until};
 use super::feed::Feed;
 use super::multicast::{counters, message, register, send};
+use super::process::Running;
 use crate::brokers::{Broker, Kind, or_skipped};
 use subscriber::Subscriber;
 
@@ -364,4 +366,25 @@ fn thousands_that_may_not_be_published_are_refused() {
         told["failures"] == json!({"unreachable": 0, "timeout": 0, "refused": 3000})
     });
     server.stop().unwrap();
+}
+
+/// Whom it trusts is what the system trusts.
+#[test]
+fn a_broker_is_reached_over_tls() {
+    let folder = tempfile::tempdir().unwrap();
+    let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let [certificate, key] = ["cert.pem", "key.pem"].map(|name| folder.path().join(name));
+    fs::write(&certificate, certified.cert.pem()).unwrap();
+    fs::write(&key, certified.signing_key.serialize_pem()).unwrap();
+    let (certificate, key) = (certificate.display(), key.display());
+    let tls = format!("tls {{ cert_file: \"{certificate}\", key_file: \"{key}\" }}\nallow_non_tls: true");
+    let Some(broker) = broker(&tls) else { return };
+    let mut command = Command::new(env!("CARGO_BIN_EXE_strata"));
+    command.env("SSL_CERT_FILE", certificate.to_string());
+    let servers = format!("tls://localhost:{}", broker.port());
+    let server = Running::start_by(command, folder.path(), &["--nats-servers", &servers]);
+    register(&server.url, "a", "r");
+    let mut listening = Subscriber::of(broker.address(), ["strata.Device.a"]);
+    wait_until("it is connected", || send(&server.url, "", "prefer: wait=30\r\n", "1").1["delivered"] == 1);
+    assert_eq!(listening.next().body, "1");
 }

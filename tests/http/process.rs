@@ -14,6 +14,8 @@ use super::client::{Connection, ask, schema, wait_until};
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_strata"));
     command.args(arguments).stdin(Stdio::null());
+    // Of the tests: to the binary it is one of its own variables, misspelt.
+    command.env_remove("STRATA_NATS_SERVER");
     command
 }
 
@@ -897,7 +899,9 @@ fn options_of_a_feature_that_is_not_there_name_it() {
     let start = |options: &[&str]| output(&[&["serve", "--schema", schema.to_str().unwrap()], options].concat());
     if !cfg!(feature = "nats") {
         assert_refused(&start(&["--nats-servers", "localhost:4222"]), &["--nats-servers", "feature nats"]);
-        assert_refused(&start(&["--jetstream"]), &["--jetstream", "feature nats"]);
+        for set in [&["--jetstream"][..], &["--nats-receipts", "reply"], &["--outbox-bytes", "1M"]] {
+            assert_refused(&start(set), &[set[0], "feature nats"]);
+        }
     } else {
         assert_refused(&start(&["--jetstream"]), &["--jetstream", "--nats-servers"]);
         assert_refused(&start(&["--nats-servers", "http://localhost"]), &["http://localhost", "nats://"]);

@@ -2,7 +2,6 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
 
 use crate::http::client::TIMEOUT;
 
@@ -127,10 +126,5 @@ impl Subscriber {
                 body: text(&bytes[headers..total]),
             });
         }
-    }
-
-    /// How long it waits for the next message.
-    pub fn set_timeout(&self, timeout: Duration) {
-        self.stream.get_ref().set_read_timeout(Some(timeout)).unwrap();
     }
 }
