@@ -684,6 +684,21 @@ fn parse_attribute(table: &mut Table, field: &FieldDefinition) -> Result<()> {
         table.indexes.push(Index::new(kind, attribute, Vec::new()));
     }
     let stamp = stamp(field, kind, list)?;
+    parse_expiry(table, field, (attribute, kind, list), stamp)?;
+    let fixed_width = (!list && kind.has_fixed_width()).then_some(table.fixed_widths);
+    table.fixed_widths += usize::from(fixed_width.is_some());
+    let name = field.name.node.to_string();
+    table.attributes.push(Attribute { name, kind, list, required, stamp, fixed_width });
+    Ok(())
+}
+
+/// Parses what an attribute, given by its position, its kind and whether it is a list, says of the expiry of its records.
+fn parse_expiry(
+    table: &mut Table,
+    field: &FieldDefinition,
+    (attribute, kind, list): (usize, Kind, bool),
+    stamp: Option<Stamp>,
+) -> Result<()> {
     if let Some(directive) = directives::find(&field.directives, "expiresAt") {
         let refused = |detail: &str| Err(invalid(directive.pos, detail.into()));
         match stamp {
@@ -709,10 +724,6 @@ fn parse_attribute(table: &mut Table, field: &FieldDefinition) -> Result<()> {
             _ => table.ttl = Some(attribute),
         }
     }
-    let fixed_width = (!list && kind.has_fixed_width()).then_some(table.fixed_widths);
-    table.fixed_widths += usize::from(fixed_width.is_some());
-    let name = field.name.node.to_string();
-    table.attributes.push(Attribute { name, kind, list, required, stamp, fixed_width });
     Ok(())
 }
 
