@@ -36,24 +36,20 @@ fn without_the_feature_options_and_registries_are_refused() {
 #[cfg(feature = "redis")]
 mod with_the_feature {
     use std::collections::{BTreeMap, BTreeSet};
-    use std::path::{Path, PathBuf};
+    use std::path::Path;
     use std::time::Duration;
 
     use redis::{Commands, Connection as Raw};
     use serde_json::{Value, json};
     use strata::server::Server;
 
-    use super::super::client::{Answer, Connection, ask, ask_with, start, wait_until};
+    use super::super::client::{Answer, Connection, ask, ask_with, schema_of_redis as schema, start, wait_until};
     use super::super::feed::Feed;
     use super::super::process::Running;
     use super::super::scripts;
     use super::{HERE, IN_REDIS, assert_refused, output, serve, with_schema};
     use crate::brokers::{Broker, or_skipped};
     use crate::engine::Random;
-
-    fn schema() -> PathBuf {
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/redis/schema.graphql")
-    }
 
     /// A server over a folder whose registrations are in a Redis.
     fn over(broker: &Broker, folder: &Path, max_rows: usize) -> Server {
