@@ -179,7 +179,9 @@ impl Broker {
     fn signal(&self, signal: Signal) {
         let process = self.process().and_then(|id| Pid::from_raw(id as i32));
         // It may have ended.
-        process.into_iter().for_each(|process| drop(kill_process(process, signal)));
+        if let Some(process) = process {
+            let _ = kill_process(process, signal);
+        }
     }
 
     /// Kills its process (SIGKILL) and waits for its end.
