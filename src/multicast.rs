@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 
 use crate::encoding::body::parse_value;
-use crate::encoding::{Fields, Value};
+use crate::encoding::{Fields, Record, Value};
 use crate::error::{Error, Result};
 use crate::feed::{Feed, Receipt, Standing};
 use crate::query::Query;
@@ -234,15 +234,30 @@ impl Multicast {
 
     /// Returns the ids of the records that satisfy the condition, at most `most`.
     fn targets(&self, database: &Database, table: &Table, conditions: Query<'_>, most: usize) -> Result<Vec<String>> {
-        let Some(registry) = self.registry.as_ref().filter(|_| table.in_redis) else {
-            return conditions.ids(database, table, most);
-        };
-        let (mut ids, now) = (Vec::new(), database.now());
-        conditions.each_given(database, table, now, registry.enumerate(table, now)?, most, |record| {
+        let mut ids = Vec::new();
+        self.each_target(database, table, conditions, most, |record| {
             ids.push(record.id()?.into_owned());
             Ok(())
         })?;
         Ok(ids)
+    }
+
+    /// Visits the records that satisfy the condition, at most `most`, wherever they are kept.
+    fn each_target(
+        &self,
+        database: &Database,
+        table: &Table,
+        conditions: Query<'_>,
+        most: usize,
+        visit: impl FnMut(Record<'_, &[u8]>) -> Result<()>,
+    ) -> Result<()> {
+        match self.registry.as_ref().filter(|_| table.in_redis) {
+            None => conditions.each(database, table, most, visit).map(drop),
+            Some(registry) => {
+                let now = database.now();
+                conditions.each_given(database, table, now, registry.enumerate(table, now)?, most, visit)
+            }
+        }
     }
 
     fn repeated(&self, (id, targets): (String, u64)) -> Outcome {
