@@ -356,24 +356,35 @@ impl Multicast {
     ) -> Result<(Vec<String>, Vec<Option<String>>)> {
         let topic = self.nats.as_ref().and(table.multicast).and_then(|multicast| multicast.topic);
         let mut found = Vec::new();
-        let mut take = |record: Record<'_, &[u8]>| {
+        self.each_target(database, table, conditions, most, |record| {
             let topic = match topic.map(|position| record.value(position)).transpose()? {
                 Some(Value::Text(text)) if !text.is_empty() => Some(text.into_owned()),
                 _ => None,
             };
             found.push((record.id()?.into_owned(), topic));
             Ok(())
-        };
-        match self.registry.as_ref().filter(|_| table.in_redis) {
-            None => drop(conditions.each(database, table, most, &mut take)?),
-            Some(registry) => {
-                let now = database.now();
-                conditions.each_given(database, table, now, registry.enumerate(table, now)?, most, &mut take)?;
-            }
-        }
+        })?;
         found.sort_unstable();
         let (targets, topics) = found.into_iter().unzip();
         Ok((targets, if topic.is_some() { topics } else { Vec::new() }))
+    }
+
+    /// Visits the records that satisfy the condition, at most `most`, wherever they are kept.
+    fn each_target(
+        &self,
+        database: &Database,
+        table: &Table,
+        conditions: Query<'_>,
+        most: usize,
+        visit: impl FnMut(Record<'_, &[u8]>) -> Result<()>,
+    ) -> Result<()> {
+        match self.registry.as_ref().filter(|_| table.in_redis) {
+            None => conditions.each(database, table, most, visit).map(drop),
+            Some(registry) => {
+                let now = database.now();
+                conditions.each_given(database, table, now, registry.enumerate(table, now)?, most, visit)
+            }
+        }
     }
 
     fn repeated(&self, (id, targets): (String, u64)) -> Outcome {

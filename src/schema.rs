@@ -684,7 +684,7 @@ fn parse_attribute(table: &mut Table, field: &FieldDefinition) -> Result<()> {
         table.indexes.push(Index::new(kind, attribute, Vec::new()));
     }
     let stamp = stamp(field, kind, list)?;
-    parse_deadline(table, field, (kind, list), stamp)?;
+    parse_expiry(table, field, (attribute, kind, list), stamp)?;
     let fixed_width = (!list && kind.has_fixed_width()).then_some(table.fixed_widths);
     table.fixed_widths += usize::from(fixed_width.is_some());
     let name = field.name.node.to_string();
@@ -692,14 +692,13 @@ fn parse_attribute(table: &mut Table, field: &FieldDefinition) -> Result<()> {
     Ok(())
 }
 
-/// Parses what says of an attribute, the next of a table, that its value decides when a record ends.
-fn parse_deadline(
+/// Parses what an attribute, given by its position, its kind and whether it is a list, says of the expiry of its records.
+fn parse_expiry(
     table: &mut Table,
     field: &FieldDefinition,
-    (kind, list): (Kind, bool),
+    (attribute, kind, list): (usize, Kind, bool),
     stamp: Option<Stamp>,
 ) -> Result<()> {
-    let attribute = table.attributes.len();
     if let Some(directive) = directives::find(&field.directives, "expiresAt") {
         let refused = |detail: &str| Err(invalid(directive.pos, detail.into()));
         match stamp {

@@ -141,7 +141,7 @@ impl Client {
         let first = first.unwrap_or_else(|| Some("its thread has ended".to_owned()));
         link.is_away.store(first.is_some(), Ordering::Relaxed);
         if let Some(reason) = first {
-            tracing::warn!("{}", away(&address, &reason));
+            tracing::warn!("{} ({reason})", away(&address));
         }
         runtime.spawn(tend(address.clone(), connection.clone(), Arc::clone(&link), tables));
         Ok(Self { address, connection, link, runtime })
@@ -206,12 +206,12 @@ impl Client {
         F: Future<Output = RedisResult<T>> + Send + 'static,
     {
         if self.link.is_away.load(Ordering::Relaxed) {
-            return Err(Error::Busy { detail: away(&self.address, "it did not when last asked") });
+            return Err(Error::Busy { detail: away(&self.address) });
         }
         match self.runtime.wait(REQUEST_TIMEOUT, request(self.connection.clone())) {
             Some(Ok(answer)) => Ok(answer),
             Some(Err(error)) => Err(self.failed(error)),
-            None => Err(self.unanswered(&format!("within {} s", REQUEST_TIMEOUT.as_secs()))),
+            None => Err(self.unanswered(&not_within(REQUEST_TIMEOUT))),
         }
     }
 
@@ -235,14 +235,14 @@ impl Client {
         }
         if error.is_connection_refusal() {
             self.look();
-            return Error::Busy { detail: away(address, &error.to_string()) };
+            return Error::Busy { detail: away(address) };
         }
-        self.unanswered(&format!(": {error}"))
+        self.unanswered(&error.to_string())
     }
 
     fn unanswered(&self, why: &str) -> Error {
         self.look();
-        let detail = format!("no response of Redis at {} {why}; a write may have been applied", self.address);
+        let detail = format!("no response of Redis at {}: {why}; a write may have been applied", self.address);
         Error::Remote { detail, fault: RemoteFault::Unanswered }
     }
 
@@ -261,8 +261,12 @@ fn set_of(table: &str) -> String {
     format!("strata:{{{table}}}")
 }
 
-fn away(address: &str, reason: &str) -> String {
-    format!("Redis at {address} does not answer ({reason}): what is kept in it is not available until it does")
+fn away(address: &str) -> String {
+    format!("Redis at {address} does not answer: what is kept in it is not available until it does")
+}
+
+fn not_within(time: Duration) -> String {
+    format!("not within {} s", time.as_secs())
 }
 
 /// Asks Redis whether it is there; returns why not.
@@ -270,7 +274,7 @@ async fn look(mut redis: ConnectionManager) -> Option<String> {
     let ping = redis::cmd("PING");
     match tokio::time::timeout(LOOK_TIMEOUT, ping.query_async::<()>(&mut redis)).await {
         Ok(answer) => answer.err().map(|error| error.to_string()),
-        Err(_) => Some(format!("not within {} s", LOOK_TIMEOUT.as_secs())),
+        Err(_) => Some(not_within(LOOK_TIMEOUT)),
     }
 }
 
@@ -283,7 +287,7 @@ async fn tend(address: String, redis: ConnectionManager, link: Arc<Link>, tables
         let reason = look(redis.clone()).await;
         link.is_away.store(reason.is_some(), Ordering::Relaxed);
         match reason {
-            Some(reason) if !was_away => tracing::warn!("{}", away(&address, &reason)),
+            Some(reason) if !was_away => tracing::warn!("{} ({reason})", away(&address)),
             None if was_away => tracing::info!("Redis at {address} answers"),
             _ => {}
         }

@@ -2,8 +2,8 @@
 //!
 //! A registration is kept as the JSON text that it is answered with. Read back, it becomes a record again, so that filters, sorts,
 //! selections, media types and ETags are those of every other table. What another schema wrote is read under this one: attributes that it
-//! does not name are passed over. A text that does not fit it is no registration: it is in no answer and gets no message, until it ends or is
-//! replaced.
+//! does not name are passed over. A text that does not fit it is no registration: it is in no answer and gets no message, until it ends or
+//! is replaced.
 //!
 //! Non-goals: how Redis is spoken to (`redis`); which of the registrations are wanted (`query`).
 
