@@ -6,7 +6,7 @@
 //! about what a connection may do and how long; `descriptors` about having few of them; `feed` about the changes that are told as they
 //! happen; `files` about static files beside the tables; `ids` about ids that no URL can carry; `indexes` about what the server does
 //! beside requests; `local` about who is on the same machine; `messages` about multicasts that are kept while the store changes; `pages` about what web pages may load; `private` about whose files are
-//! whose; `records` about what is known of requests afterwards; `process` about the binary: starting, refusing to start, stopping;
+//! whose; `registrations` about what ends all at once; `records` about what is known of requests afterwards; `process` about the binary: starting, refusing to start, stopping;
 //! `restarts` about stopping and starting without losing a request; `tls` about certificates and handshakes.
 
 #![expect(clippy::unwrap_used, reason = "a test stops where something is not as it should be")]
@@ -30,6 +30,7 @@ mod pages;
 mod private;
 mod process;
 mod records;
+mod registrations;
 mod restarts;
 pub mod scripts;
 mod streams;

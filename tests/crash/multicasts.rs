@@ -146,6 +146,8 @@ fn a_victim_that_sends() {
     let say = |name: &str, told: &str| {
         writeln!(std::io::stdout().lock(), "\nacknowledged {name} {told}").expect("the parent listens");
     };
+    // A write, so that the position is one of its own log.
+    opened.register("a");
     say(BEGIN, &opened.end().to_string());
     std::thread::scope(|scope| {
         for thread in 1..THREADS {
