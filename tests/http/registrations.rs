@@ -43,7 +43,8 @@ fn all_end_at_once_and_what_is_held_stays() {
     }
     assert_eq!(registered.len(), REGISTRATIONS + 2);
     assert!(!ended.contains("held") && !ended.contains("stays"));
-    let counters = || serde_json::from_str::<Value>(&ask(url, "GET", "/_counters", "").body).unwrap()["registry"].clone();
+    let counters =
+        || serde_json::from_str::<Value>(&ask(url, "GET", "/_counters", "").body).unwrap()["registry"].clone();
     wait_until("all are counted", || counters()["expired"] == REGISTRATIONS);
     assert_eq!(counters()["held"], 1);
     let left = ask(url, "GET", "/Device?select=id&sort=id", "").body;
