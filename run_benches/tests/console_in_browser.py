@@ -294,7 +294,7 @@ def test_registrations_have_a_remaining_life(registry: str, tab: browser.Tab) ->
     only_the_server(tab, registry)
 
 
-def listening(url: str, heard: list[str]) -> threading.Thread:
+def listening(url: str, heard: list[Any]) -> threading.Thread:
     """Subscribes to one record until it has a message."""
     stream = urllib.request.urlopen(f"{url}/Device/d1?stream=sse")
 
@@ -322,7 +322,7 @@ def test_a_message_is_sent_to_who_the_query_finds(registry: str, tab: browser.Ta
     run(tab, "room==r1&sort=-id&limit=1")
     settled(tab, 1)
     assert tab.evaluate("document.querySelector('#targets').value + document.querySelector('#send').innerText") == "room==r1Send"
-    heard: list[str] = []
+    heard: list[Any] = []
     listener = listening(registry, heard)
     fill(tab, "message", '{"text":"<b>hi</b>"}')
     tab.press("Enter", 13, True)

@@ -18,8 +18,9 @@ const STATES = {
 
 let table; // The table in view.
 
-/** A character as it stands in a URL: only what cannot stand there is encoded, so the server reads the same text. */
-const inUrl = (character) => (/[!$&()*+,\-./0-9:;=?@A-Z[\]_a-z|~%]/.test(character) ? character : encodeURIComponent(character));
+/** A character as it stands in a URL: only what cannot stand there is encoded, so the server reads the same text. A browser encodes `'`. */
+const inUrl = (character) =>
+  /[!$&()*+,\-./0-9:;=?@A-Z[\]_a-z|~%]/.test(character) ? character : encodeURIComponent(character).replace("'", "%27");
 
 /** The conditions of a query, without its clauses: what stands between `&` outside of parentheses. */
 export function conditionsOf(query) {

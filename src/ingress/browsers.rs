@@ -42,7 +42,7 @@ const REQUEST_HEADERS: HeaderValue = HeaderValue::from_static(
 /// The answer headers that it may read besides the CORS-safelisted ones.
 const ANSWER_HEADERS: HeaderValue = HeaderValue::from_static(
     "accept-encoding, accept-patch, accept-ranges, allow, content-encoding, content-range, etag, link, location, \
-     preference-applied, retry-after, vary, x-request-id",
+     preference-applied, retry-after, sunset, vary, x-request-id",
 );
 /// What a page executes, or what decides how it looks: the script-like destinations of the Fetch standard, style sheets, and XSLT, which
 /// can execute scripts, too. (<https://fetch.spec.whatwg.org/#request-destination-script-like>)

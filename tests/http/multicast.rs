@@ -148,6 +148,7 @@ fn more_at_once_than_there_may_be_are_refused() {
     let mut stalled = Connection::open(url);
     // The head alone: from it on, it counts.
     stalled.send("POST /Device/multicast HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 1\r\n\r\n");
+    wait_until("it is read", || ask(url, "GET", "/_metrics", "").body.contains("strata_requests_waiting 1\n"));
     wait_until("the other one counts", || send(url, "", "", "1").0 == 503);
     let (_, refused) = send(url, "", "", "1");
     assert_eq!(refused["type"], "urn:strata:error:overloaded");
