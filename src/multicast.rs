@@ -215,6 +215,7 @@ pub struct Sending {
 }
 
 /// What a transport has to know of a message.
+#[cfg_attr(not(feature = "nats"), expect(dead_code, reason = "without it there is no transport"))]
 struct Travelling<'a> {
     id: &'a str,
     /// Ascending.
