@@ -67,7 +67,7 @@ impl Receipt {
     }
 
     /// Begins a way besides the feed.
-        pub fn way(self: &Arc<Self>) -> Way {
+    pub fn way(self: &Arc<Self>) -> Way {
         self.open.fetch_add(1, Ordering::AcqRel);
         Way(Arc::clone(self))
     }
