@@ -53,9 +53,7 @@ use holds::Holds;
 pub use id::EventId;
 use multicast::{Messages, Multicast};
 use queue::Queue;
-#[cfg(feature = "nats")]
-pub(crate) use receipt::Way;
-pub use receipt::{Receipt, Standing};
+pub use receipt::{Receipt, Standing, Way};
 pub use subscription::{Lagging, Next, Subscription};
 use topics::Topics;
 

@@ -103,6 +103,9 @@ impl Default for Options {
     }
 }
 
+/// The maximum number of connections to a broker.
+const CONNECTIONS: usize = 1000;
+
 impl Options {
     /// Checks that this build has what they ask for, and that they fit each other.
     ///
@@ -124,6 +127,9 @@ impl Options {
             return refused(format!(
                 "--{option} needs a server with the feature {feature}: cargo build --release --features {feature}"
             ));
+        }
+        if self.nats_connections > CONNECTIONS {
+            return refused(format!("--nats-connections: at most {CONNECTIONS}"));
         }
         if self.jetstream && !nats {
             return refused("--jetstream needs --nats-servers".to_owned());
@@ -221,6 +227,7 @@ pub struct Sending {
 }
 
 /// What a transport has to know of a message.
+#[cfg_attr(not(feature = "nats"), expect(dead_code, reason = "without it there is no transport"))]
 struct Travelling<'a> {
     id: &'a str,
     /// Ascending.

@@ -67,8 +67,7 @@ impl Receipt {
     }
 
     /// Begins a way besides the feed.
-    #[cfg_attr(not(feature = "nats"), expect(dead_code, reason = "without it there is no other way"))]
-    pub(crate) fn way(self: &Arc<Self>) -> Way {
+    pub fn way(self: &Arc<Self>) -> Way {
         self.open.fetch_add(1, Ordering::AcqRel);
         Way(Arc::clone(self))
     }
@@ -91,13 +90,11 @@ impl Receipt {
 }
 
 /// A way of a message besides the feed. Dropped, it is over.
-#[cfg_attr(not(feature = "nats"), expect(dead_code, reason = "without it there is no other way"))]
-pub(crate) struct Way(Arc<Receipt>);
+pub struct Way(Arc<Receipt>);
 
-#[cfg_attr(not(feature = "nats"), expect(dead_code, reason = "without it there is no other way"))]
 impl Way {
     /// Says what is known of a target on this way.
-    pub(crate) fn say(&self, target: usize, standing: Standing) {
+    pub fn say(&self, target: usize, standing: Standing) {
         self.0.raise(target, standing);
     }
 }
