@@ -253,6 +253,10 @@ impl Routes {
         if let Some((id, name)) = rest.split_once('/') {
             return self.resolve_blob(table, id, name, method, query);
         }
+        let has_method = |allow: &str| allow.split(", ").any(|supported| supported == method.as_str());
+        if table.in_redis && !has_method(methods_of(table, rest)) {
+            return Err(Failure::Method { allow: methods_of(table, rest) });
+        }
         let is_read = matches!(*method, Method::GET | Method::HEAD);
         let follows = if is_read { asks_for_changes(query)? } else { None };
         let template = self.template_in(table, usize::from(!rest.is_empty() && !is_query));
@@ -268,9 +272,6 @@ impl Routes {
             _ if is_query => Verb::ListByBody(Limits::in_body(self.options.max_rows)),
             _ => record_verb(rest, method)?,
         };
-        if table.in_redis && !verb.is_in_redis() {
-            return Err(Failure::Method { allow: methods_of(table, rest) });
-        }
         let verb = match verb {
             verb if query.is_empty() || verb.has_query() => verb,
             Verb::Read(id) => Verb::ReadSelected(id, Box::new(self.selection(table, query)?)),

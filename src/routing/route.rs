@@ -165,19 +165,6 @@ impl Verb<'_> {
         }
     }
 
-    /// Returns whether tables that are kept in Redis have it.
-    pub(super) fn is_in_redis(&self) -> bool {
-        matches!(
-            self,
-            Self::Read(_)
-                | Self::ReadSelected(..)
-                | Self::List(_)
-                | Self::ListByBody(_)
-                | Self::Replace(_)
-                | Self::Delete(_)
-        )
-    }
-
     /// Returns whether it takes the query of the path.
     pub(super) fn has_query(&self) -> bool {
         matches!(self, Self::List(_) | Self::MergeMatching(..) | Self::DeleteMatching(..))
