@@ -26,8 +26,8 @@ fn main() {
         creates(suite);
         changes(suite);
         transactions(suite);
-        registrations::rows(suite);
         strong(suite);
+        registrations::rows(suite);
     });
 }
 
