@@ -32,12 +32,16 @@ use rust_rocksdb as rocksdb;
 use rustix::time::{ClockId, clock_gettime};
 use strata::feed::{Feed, Next, Standing, Subscription, Topic};
 use strata::handlers::write_event;
-use strata::multicast::{Asked, Multicast, Options, Outcome};
+use strata::multicast::{Asked, Multicast, Options, Outcome, Sending};
 use strata::query::{Limits, Query};
 use strata_harness::{Depth, Facts, OrRefused, State, Suite, Unit, suite};
 
 /// Targets of a message; those of fewer are among those of more.
 const FAN_OUTS: [u64; 3] = [1000, 100, 3000];
+
+/// Deliveries of one operation in process, of as many messages as that takes: what the reader of the log costs between two pieces is theirs
+/// together.
+const DELIVERIES: u64 = 3000;
 
 /// The maximum number of targets.
 const MOST: usize = 10_000;
@@ -67,30 +71,33 @@ fn depth(targets: u64) -> Depth {
 
 fn sends(suite: &mut Suite, devices: Devices, targets: u64) {
     let case = &format!("{targets}_targets");
-    let reached = devices.reached(targets);
+    let (reached, messages) = (devices.reached(targets), DELIVERIES / targets);
     let facts = |op: &str| {
         let facts = Facts::new(op).data(devices.described()).state(format!("{SST}; messages, memtable"));
-        let facts = facts.durability(soft()).indexes(2).unit(Unit::Elements, reached).cpu_clock();
-        facts.changes_store(40_000 / targets, 1_000_000 / targets)
+        let facts = facts.durability(soft()).indexes(2).unit(Unit::Elements, messages * reached).cpu_clock();
+        facts.changes_store(16, 400)
     };
+    let each = if messages > 1 { format!("{messages} times ") } else { String::new() };
     let about = facts(&format!(
-        "finds {reached} of {} registrations by an index, stores a message to them, and takes it out of the queue of each",
+        "{each}finds {reached} of {} registrations by an index and stores a message to them, then takes all out of their queues",
         devices.registered
     ));
     let about = about.floor("floor", 0.70, 0.90).depth(depth(targets));
-    let setup = || Listening::to(devices, reached);
+    let setup = || Listening::to(devices, messages * reached);
     suite.row("send", "strata", case, about, setup, |listening: Arc<Listening>| {
         let (subscriptions, conditions) =
             (std::mem::take(&mut *listening.subscriptions.lock()), devices.up_to(reached));
         let (mut targets, idle): (Vec<_>, Vec<_>) = subscriptions.into_iter().partition(|(rank, _)| *rank < reached);
         move |index| {
             let _ = &idle;
-            listening.send(&conditions, index, &mut targets)
+            let sent = (0..messages).map(|_| listening.send(&conditions, index));
+            let sent = sent.collect();
+            take_all(sent, &mut targets)
         }
     });
     let about = facts(&format!(
-        "gets the records of {reached} targets in one call, puts the same bytes, and for each target looks up a queue, pushes a shared \
-         buffer into it and takes it out"
+        "{each}gets the records of {reached} targets in one call, puts the same bytes, and for each target looks up a queue and pushes a \
+         shared buffer into it, then takes all out"
     ));
     suite.row(
         "send",
@@ -102,7 +109,10 @@ fn sends(suite: &mut Suite, devices: Devices, targets: u64) {
             let mut keys = Keys::default();
             queues.targets.iter().for_each(|id| keys.push(devices.table().id, id.as_bytes()));
             let stored = devices.stored_message(&queues.targets);
-            move |index| queues.send(&keys, &stored, index)
+            move |index| {
+                (0..messages).for_each(|number| queues.send(&keys, &stored, messages * index + number));
+                (0..messages).map(|_| queues.take()).sum()
+            }
         },
     );
 }
@@ -111,7 +121,8 @@ fn sends(suite: &mut Suite, devices: Devices, targets: u64) {
 struct Listening {
     /// By the rank of their devices, in the order of ids: each message reaches its targets in this order.
     subscriptions: Mutex<Vec<(u64, Subscription)>>,
-    reached: u64,
+    /// Of one operation.
+    deliveries: u64,
     multicast: Multicast,
     // Closed after all subscriptions.
     registry: Ours,
@@ -131,8 +142,8 @@ impl State for Listening {
     }
 
     fn verify(&self, operations: u64) {
-        let (sent, reached) = (self.multicast.counters(), operations * self.reached);
-        assert_eq!((sent.messages, sent.targets, sent.delivered), (operations, reached, reached));
+        let (sent, deliveries) = (self.multicast.counters(), operations * self.deliveries);
+        assert_eq!((sent.targets, sent.delivered), (deliveries, deliveries));
     }
 
     fn cpu(&self) -> Option<Duration> {
@@ -141,7 +152,7 @@ impl State for Listening {
 }
 
 impl Listening {
-    fn to(devices: Devices, reached: u64) -> Self {
+    fn to(devices: Devices, deliveries: u64) -> Self {
         let registry = devices.registry();
         let options = strata::feed::Options { keep_alive_ms: 3_600_000, ..strata::feed::Options::default() };
         let feed = Feed::new(registry.database.clone(), options, write_event);
@@ -156,29 +167,40 @@ impl Listening {
             drop(taken(subscription));
         }
         let multicast = Multicast::new(feed, Options::default());
-        Self { subscriptions: Mutex::new(subscriptions), reached, multicast, registry }
+        Self { subscriptions: Mutex::new(subscriptions), deliveries, multicast, registry }
     }
 
-    /// Sends a message to those who satisfy a condition, and takes it out of the queues of all of them; returns to how many it was delivered.
-    fn send(&self, conditions: &str, index: u64, targets: &mut [(u64, Subscription)]) -> u64 {
+    /// Sends a message to those who satisfy a condition.
+    fn send(&self, conditions: &str, index: u64) -> Sending {
         let database = &self.registry.database;
         let table = database.table("Device").expect("the table of the schema");
         let conditions = Query::parse(database.schema(), table, conditions, &Limits::in_url(MOST));
-        let conditions = conditions.expect("a query of the grammar");
-        let body = message(index);
+        let (conditions, body) = (conditions.expect("a query of the grammar"), message(index));
         let asked = Asked { table, conditions, body: body.as_bytes(), key: None };
-        let Outcome::Sent(mut sending) = self.multicast.send(database, asked, MOST).or_refused() else { return 0 };
-        let Some(((_, last), others)) = targets.split_last_mut() else { return 0 };
-        // The last one of all: when it has the message, all others have.
-        assert!(taken(last).len() > body.len());
-        for (_, subscription) in others {
+        match self.multicast.send(database, asked, MOST).or_refused() {
+            Outcome::Sent(sending) => sending,
+            Outcome::Repeated { .. } => unreachable!("it has no idempotency key"),
+        }
+    }
+}
+
+/// Takes messages out of the queues of all their targets; returns to how many they were delivered.
+fn take_all(sent: Vec<Sending>, targets: &mut [(u64, Subscription)]) -> u64 {
+    let Some(((_, last), others)) = targets.split_last_mut() else { return 0 };
+    // The last of all: when it has a message, all others have.
+    sent.iter().for_each(|_| assert!(taken(last).len() > 100));
+    for (_, subscription) in others {
+        for _ in &sent {
             match subscription.next(|| {}) {
                 Next::Text(text) => drop(black_box(text)),
                 other => panic!("{other:?}"),
             }
         }
-        sending.standings().filter(|(_, standing)| *standing == Standing::Delivered).count() as u64
     }
+    let delivered = |mut sending: Sending| {
+        sending.standings().filter(|(_, standing)| *standing == Standing::Delivered).count() as u64
+    };
+    sent.into_iter().map(delivered).sum()
 }
 
 /// Waits for what a subscriber is sent next.
@@ -200,6 +222,8 @@ struct Queues {
     /// The ids of those who are sent a message, ascending.
     targets: Vec<String>,
     by_id: HashMap<String, Arc<Mutex<VecDeque<Bytes>>>>,
+    /// Those of the targets.
+    in_order: Vec<Arc<Mutex<VecDeque<Bytes>>>>,
 }
 
 impl State for Queues {
@@ -223,12 +247,14 @@ impl State for Queues {
 
 impl Queues {
     fn of(devices: Devices, reached: u64) -> Self {
-        let targets = devices.by_id().into_iter().filter(|rank| *rank < reached).map(registry::id).collect();
-        let by_id = (0..devices.registered).map(|rank| (registry::id(rank), Arc::default())).collect();
-        Self { raw: devices.raw(), targets, by_id }
+        let targets: Vec<_> = devices.by_id().into_iter().filter(|rank| *rank < reached).map(registry::id).collect();
+        let by_id = (0..devices.registered).map(|rank| (registry::id(rank), Arc::<Mutex<_>>::default()));
+        let by_id: HashMap<_, _> = by_id.collect();
+        let in_order = targets.iter().map(|id| Arc::clone(&by_id[id])).collect();
+        Self { raw: devices.raw(), targets, by_id, in_order }
     }
 
-    fn send(&self, keys: &Keys, stored: &[u8], index: u64) -> u64 {
+    fn send(&self, keys: &Keys, stored: &[u8], index: u64) {
         let (raw, keys) = (&self.raw, keys.slices());
         let records = raw.database().batched_multi_get_pinned_cf_opt(&raw.records(), &keys[..], true, &raw.read);
         let is_there = |record: &&Result<Option<rocksdb::DBPinnableSlice<'_>>, _>| {
@@ -241,14 +267,18 @@ impl Queues {
         drop(records);
         let key = [&u32::MAX.to_be_bytes()[..], &index.to_be_bytes()].concat();
         raw.put_record(&key, stored);
-        let (text, mut queues) = (Bytes::from(message(index)), Vec::with_capacity(keys.len()));
+        let text = Bytes::from(message(index));
         for id in &self.targets {
-            let queue = &self.by_id[id.as_str()];
-            queue.lock().push_back(text.clone());
-            queues.push(queue);
+            self.by_id[id.as_str()].lock().push_back(text.clone());
         }
-        queues.iter().filter(|queue| queue.lock().pop_front().is_some_and(|text| !black_box(text).is_empty())).count()
-            as u64
+    }
+
+    /// Takes one message out of the queue of each target; returns how many there were.
+    fn take(&self) -> u64 {
+        let taken = |queue: &&Arc<Mutex<VecDeque<Bytes>>>| {
+            queue.lock().pop_front().is_some_and(|text| !black_box(text).is_empty())
+        };
+        self.in_order.iter().filter(taken).count() as u64
     }
 }
 
