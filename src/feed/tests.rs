@@ -382,7 +382,7 @@ fn who_is_behind_the_reader_does_not_join_it() {
     put(&database, "a", 1);
     live.take(2);
     let join = |id: EventId| {
-        let queue = Queue::new(&feed.0.shared, items(&database));
+        let queue = Queue::new(&feed.0.shared, items(&database), None);
         let joined = feed.0.shared.join(&database, &queue, Some(id.position())).unwrap();
         feed.0.shared.leave(&queue);
         joined
