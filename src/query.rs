@@ -23,6 +23,7 @@ mod cursor;
 mod explain;
 mod expression;
 mod filter;
+mod ids;
 mod parse;
 mod plan;
 mod related;

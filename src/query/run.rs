@@ -248,10 +248,17 @@ impl Query<'_> {
     /// evaluated again once they are locked.
     fn found(self, database: &Database, table: &Table, most: usize) -> Result<(Self, Vec<String>)> {
         let (mut ids, all) = (Vec::new(), Self { text: self.text, filter: self.filter, ..Self::default() });
+        let too_many =
+            || Error::invalid(format!("more than max_rows = {most} records match the condition; nothing was done"));
+        all.check(database, table)?;
+        all.filter.compile()?;
+        let (snapshot, budget) = (database.store().snapshot(), StepBudget::of(database));
+        if let Some(ids) = all.ids_by_keys(Source::of(database, table, &snapshot, &budget), most)? {
+            return if ids.len() > most { Err(too_many()) } else { Ok((all, ids)) };
+        }
         all.run(database, table, |record| {
             if ids.len() == most {
-                let detail = format!("more than max_rows = {most} records match the condition; nothing was done");
-                return Err(Error::invalid(detail));
+                return Err(too_many());
             }
             ids.push(record.id()?.into_owned());
             Ok(())
