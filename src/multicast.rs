@@ -362,6 +362,11 @@ impl Multicast {
         most: usize,
     ) -> Result<(Vec<String>, Vec<Option<String>>)> {
         let topic = self.nats.as_ref().and(table.multicast).and_then(|multicast| multicast.topic);
+        if topic.is_none() && !table.in_redis {
+            let mut ids = conditions.ids(database, table, most)?;
+            ids.sort_unstable();
+            return Ok((ids, Vec::new()));
+        }
         let mut found = Vec::new();
         self.each_target(database, table, conditions, most, |record| {
             let topic = match topic.map(|position| record.value(position)).transpose()? {

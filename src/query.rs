@@ -24,6 +24,7 @@ mod explain;
 mod expression;
 mod filter;
 mod given;
+mod ids;
 mod parse;
 mod plan;
 mod related;

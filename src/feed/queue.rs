@@ -84,12 +84,12 @@ impl Queue {
         if self.state.lock().position.is_none()
             && let Some(text) = shared.text(reached, &Message::Progress)
         {
-            self.put(reached, Queued::new(text, 0));
+            self.put(reached, Queued::new(text, 0), Instant::now());
         }
     }
 
     /// Queues a text, unless the subscriber already has its events; returns false if there is no room.
-    pub(super) fn put(&self, behind: LogPosition, queued: Queued) -> bool {
+    pub(super) fn put(&self, behind: LogPosition, queued: Queued, now: Instant) -> bool {
         let mut state = self.state.lock();
         let is_known = queued.events > 0 && state.position.is_some_and(|position| behind.sequence <= position.sequence);
         if is_known || state.end.is_some() {
@@ -104,7 +104,7 @@ impl Queue {
         state.bytes += queued.text.len();
         state.texts.push_back(queued);
         state.position = Some(behind);
-        state.filled = Instant::now();
+        state.filled = now;
         let wake = state.wake.take();
         drop(state);
         wake.into_iter().for_each(|wake| wake());

@@ -128,8 +128,9 @@ impl Reader {
         let mut text = Vec::new();
         self.shared.write_change(self.database.schema(), change, behind, &mut text)?;
         let text = self.shared.counted(text);
+        let now = Instant::now();
         for queue in queues {
-            self.put(&queue, behind, text.clone().map(|text| Queued::new(text, 1)));
+            self.put(&queue, behind, text.clone().map(|text| Queued::new(text, 1)), now);
         }
         Ok(())
     }
@@ -139,14 +140,11 @@ impl Reader {
         let (id, targets) = (multicast.id()?, multicast.targets()?);
         // Before the position is: whoever commits then finds the message handed out.
         let receipt = self.shared.expected.take(&id);
-        let mut queues = Vec::new();
-        let mut hub = self.shared.hub();
-        hub.tail = Tail::At(behind);
-        for (position, id) in targets.iter().enumerate() {
-            let of_target = hub.topics.of_record(multicast.table, id);
-            queues.extend(of_target.map(|queue| (position, Arc::clone(queue))));
-        }
-        drop(hub);
+        let queues = {
+            let mut hub = self.shared.hub();
+            hub.tail = Tail::At(behind);
+            hub.topics.of_records(multicast.table, &targets)
+        };
         let text = match queues.is_empty() {
             true => None,
             false => {
@@ -155,17 +153,19 @@ impl Reader {
                 self.shared.counted(text)
             }
         };
+        receipt.iter().for_each(|receipt| receipt.begin(queues.iter().map(|(position, _)| *position)));
+        let now = Instant::now();
         for (position, queue) in queues {
             let delivery = receipt.as_ref().map(|receipt| receipt.delivery(position));
-            self.put(&queue, behind, text.clone().map(|text| Queued { text, events: 1, delivery }));
+            self.put(&queue, behind, text.clone().map(|text| Queued { text, events: 1, delivery }), now);
         }
         receipt.iter().for_each(|receipt| receipt.handed_out());
         Ok(())
     }
 
     /// Queues a text; the subscriber lags if there is no room for it.
-    fn put(&self, queue: &Arc<Queue>, behind: LogPosition, queued: Option<Queued>) {
-        if !queued.is_some_and(|queued| queue.put(behind, queued)) {
+    fn put(&self, queue: &Arc<Queue>, behind: LogPosition, queued: Option<Queued>, now: Instant) {
+        if !queued.is_some_and(|queued| queue.put(behind, queued, now)) {
             self.shared.leave(queue);
             self.shared.lag(queue);
         }
@@ -183,7 +183,7 @@ impl Reader {
             if since + longest > soon {
                 next = next.min(since + longest);
             } else if let Some(text) = text.get_or_insert_with(|| self.shared.text(reached, &Message::Progress)) {
-                queue.put(reached, Queued::new(text.clone(), 0));
+                queue.put(reached, Queued::new(text.clone(), 0), now);
             }
         }
         next

@@ -236,11 +236,28 @@ impl Query<'_> {
         database.merge_where(&ids, patch, |record| satisfies(&checks, database, table, record))
     }
 
+    /// Returns the ids of the records that satisfy the condition, at most `most`, all at one snapshot.
+    ///
+    /// # Errors
+    /// `Invalid` if there are more; errors of the engine.
+    pub fn ids(self, database: &Database, table: &Table, most: usize) -> Result<Vec<String>> {
+        self.found(database, table, most).map(|(_, ids)| ids)
+    }
+
     /// Returns the ids of the records that satisfy the condition, and the condition: records may change after they were found, so it is
     /// evaluated again once they are locked.
     fn found(self, database: &Database, table: &Table, most: usize) -> Result<(Self, Vec<String>)> {
-        let mut ids = Vec::new();
-        let all = self.each(database, table, most, |record| {
+        let (mut ids, all) = (Vec::new(), Self { text: self.text, filter: self.filter, ..Self::default() });
+        all.check(database, table)?;
+        all.filter.compile()?;
+        let (snapshot, budget) = (database.store().snapshot(), StepBudget::of(database));
+        if let Some(ids) = all.ids_by_keys(Source::of(database, table, &snapshot, &budget), most)? {
+            return if ids.len() > most { Err(too_many(most)) } else { Ok((all, ids)) };
+        }
+        all.run(database, table, |record| {
+            if ids.len() == most {
+                return Err(too_many(most));
+            }
             ids.push(record.id()?.into_owned());
             Ok(())
         })?;

@@ -18,8 +18,8 @@ pub struct Message {
 impl Message {
     /// The value of a header; empty if there is none.
     pub fn header(&self, name: &str) -> &str {
-        let values = self.headers.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
-        values.last().unwrap_or_default()
+        let mut values = self.headers.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+        values.next_back().unwrap_or_default()
     }
 }
 
