@@ -147,13 +147,16 @@ impl Client {
         Ok(Self { address, connection, link, runtime })
     }
 
-    /// Returns the JSON of a registration.
+    /// Returns the JSON of a registration, and the rest of its time to live in milliseconds; negative if it has none.
     ///
     /// # Errors
     /// `Busy` if Redis is away; `Remote`; `Storage` if it refuses the command.
-    pub(super) fn get(&self, table: &str, id: &str) -> Result<Option<Vec<u8>>> {
-        let key = key_of(table, id);
-        self.ask(|mut redis| async move { redis::cmd("GET").arg(key).query_async(&mut redis).await })
+    pub(super) fn get(&self, table: &str, id: &str) -> Result<Option<(Vec<u8>, i64)>> {
+        let mut both = redis::pipe();
+        both.cmd("GET").arg(key_of(table, id)).cmd("PTTL").arg(key_of(table, id));
+        let (json, left_ms): (Option<Vec<u8>>, i64) =
+            self.ask(|mut redis| async move { both.query_async(&mut redis).await })?;
+        Ok(json.map(|json| (json, left_ms)))
     }
 
     /// Registers, or replaces the registration that is there.

@@ -20,7 +20,8 @@ use super::redis::Client;
 #[cfg(not(feature = "redis"))]
 use super::without_redis::Client;
 use crate::encoding::body::parse_object;
-use crate::encoding::{Fields, Record, Value, record};
+use crate::encoding::record::{self, NEVER};
+use crate::encoding::{Fields, Record, Value};
 use crate::error::{Error, Result};
 use crate::schema::{Schema, Table};
 use crate::transaction::{Database, Owned};
@@ -95,14 +96,19 @@ impl Registry {
         }))))
     }
 
-    /// Returns a registration.
+    /// Returns a registration, with its deadline.
     ///
     /// # Errors
     /// `Busy` if Redis is away; `Remote` if it has not answered; `Storage` if it refuses the command.
     pub fn read<'t>(&self, database: &Database, table: &'t Table, id: &str) -> Result<Option<Owned<'t>>> {
-        let json = self.counted(self.0.client.get(&table.name, id))?;
-        match json.and_then(|json| self.record(table, &json)) {
-            Some(record) if record.has_expired(database.now())? => Ok(None),
+        let found = self.counted(self.0.client.get(&table.name, id))?;
+        let now = database.now();
+        let record = found.and_then(|(json, left_ms)| {
+            let deadline = if left_ms < 0 { NEVER } else { now.saturating_add(left_ms.saturating_mul(1000)) };
+            self.record(table, &json, deadline)
+        });
+        match record {
+            Some(record) if record.has_expired(now)? => Ok(None),
             record => Ok(record),
         }
     }
@@ -160,13 +166,13 @@ impl Registry {
         self.counted(self.0.client.delete(&table.name, id))
     }
 
-    /// Returns all registrations of a table that end after `now`, in one round trip.
+    /// Returns all registrations of a table that end after `now`, in one round trip, without their deadlines.
     ///
     /// # Errors
     /// As [`Registry::read`].
     pub fn enumerate<'t>(&self, table: &'t Table, now: i64) -> Result<impl Iterator<Item = Owned<'t>>> {
         let texts = self.counted(self.0.client.all(&table.name, now.div_euclid(1000)))?;
-        Ok(texts.into_iter().filter_map(|json| self.record(table, &json)))
+        Ok(texts.into_iter().filter_map(|json| self.record(table, &json, NEVER)))
     }
 
     /// Returns the current counters.
@@ -181,12 +187,12 @@ impl Registry {
         outcome
     }
 
-    /// Returns the record with this text, if it fits the table.
-    fn record<'t>(&self, table: &'t Table, json: &[u8]) -> Option<Owned<'t>> {
-        let record = match parse_object(table, json) {
-            Ok(fields) => encoded(&fields),
-            Err(_) => parse_object(table, &known_members(table, json)?).ok().and_then(|fields| encoded(&fields)),
-        };
+    /// Returns the record with this text and deadline, if it fits the table.
+    fn record<'t>(&self, table: &'t Table, json: &[u8], deadline: i64) -> Option<Owned<'t>> {
+        let record = parse_object(table, json).ok().and_then(|fields| encoded(fields, deadline)).or_else(|| {
+            let known = known_members(table, json)?;
+            encoded(parse_object(table, &known).ok()?, deadline)
+        });
         if record.is_none() && self.0.unfit.lock().insert(table.id) {
             tracing::warn!("table {}: Redis has texts that do not fit the schema, which are passed over", table.name);
         }
@@ -203,7 +209,7 @@ fn stay(database: &Database, record: &Owned<'_>) -> Result<Option<Stay>> {
 }
 
 /// Returns a record that has all required values.
-fn encoded<'t>(fields: &Fields<'t, '_>) -> Option<Owned<'t>> {
+fn encoded<'t>(mut fields: Fields<'t, '_>, deadline: i64) -> Option<Owned<'t>> {
     let is_missing = |value: &Option<Value<'_>>| matches!(value, None | Some(Value::Null));
     let table = fields.table();
     let id = &fields.values()[table.primary_key];
@@ -213,7 +219,8 @@ fn encoded<'t>(fields: &Fields<'t, '_>) -> Option<Owned<'t>> {
         return None;
     }
     let mut out = Vec::with_capacity(512);
-    record::encode(fields, None::<&Owned<'_>>, &mut out).ok()?;
+    fields.set_deadline(deadline);
+    record::encode(&fields, None::<&Owned<'_>>, &mut out).ok()?;
     Record::trusted(table, out).ok()
 }
 

@@ -12,7 +12,7 @@ impl Client {
         Err(Error::invalid("this server has no feature redis"))
     }
 
-    pub(super) fn get(&self, _: &str, _: &str) -> Result<Option<Vec<u8>>> {
+    pub(super) fn get(&self, _: &str, _: &str) -> Result<Option<(Vec<u8>, i64)>> {
         match *self {}
     }
 

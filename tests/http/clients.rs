@@ -267,7 +267,8 @@ fn multicasts_are_shared() {
         connection.send(&(head(0, 1) + "1"));
         connection.receive(false).status
     };
-    wait_until("it has all", || probe(GREEDY) == 503);
+    wait_until("it has all", || ask(url, "GET", "/_metrics", "").body.contains("strata_requests_waiting 3\n"));
+    assert_eq!(probe(GREEDY), 503);
     let before = messages();
     let mut others: Vec<_> = (0..2).map(|_| Connection::open(url)).collect();
     others[0].send(&(head(30, 1) + "1"));

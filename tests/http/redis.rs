@@ -19,7 +19,6 @@ fn with_schema(sdl: &str) -> (tempfile::TempDir, String, String) {
 }
 
 const IN_REDIS: &str = r#"type T @table(expiration: 60, registry: "redis") @export { id: ID! @primaryKey }"#;
-const HERE: &str = "type T @table(expiration: 60) @export { id: ID! @primaryKey }";
 
 #[cfg(not(feature = "redis"))]
 #[test]
@@ -47,9 +46,11 @@ mod with_the_feature {
     use super::super::feed::Feed;
     use super::super::process::Running;
     use super::super::scripts;
-    use super::{HERE, IN_REDIS, assert_refused, output, serve, with_schema};
+    use super::{IN_REDIS, assert_refused, output, serve, with_schema};
     use crate::brokers::{Broker, or_skipped};
     use crate::engine::Random;
+
+    const HERE: &str = "type T @table(expiration: 60) @export { id: ID! @primaryKey }";
 
     /// A server over a folder whose registrations are in a Redis.
     fn over(broker: &Broker, folder: &Path, max_rows: usize) -> Server {
