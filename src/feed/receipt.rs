@@ -59,10 +59,10 @@ impl Receipt {
         self.standings.iter().map(|standing| Standing::ALL[usize::from(standing.load(Ordering::Acquire))])
     }
 
-    /// Says that a delivery begins to a subscriber of each of these targets. Before any of them: nobody has taken the message yet.
+    /// Says that a delivery begins to a subscriber of each of these targets.
     pub(super) fn begin(&self, targets: impl ExactSizeIterator<Item = usize>) {
         self.open.fetch_add(targets.len(), Ordering::AcqRel);
-        targets.for_each(|target| self.standings[target].store(Standing::Pending as u8, Ordering::Relaxed));
+        targets.for_each(|target| self.raise(target, Standing::Pending));
     }
 
     /// Returns one of the deliveries that have begun.
@@ -79,6 +79,10 @@ impl Receipt {
     /// Says that all deliveries have begun.
     pub(super) fn handed_out(&self) {
         self.close();
+    }
+
+    fn raise(&self, target: usize, standing: Standing) {
+        self.standings[target].fetch_max(standing as u8, Ordering::AcqRel);
     }
 
     fn close(&self) {
@@ -114,6 +118,7 @@ pub(super) struct Delivery {
 impl Delivery {
     /// Says that the connection of the subscriber has taken all of it.
     pub(super) fn taken(self) {
+        // No later one replaces it.
         self.receipt.standings[self.target as usize].store(Standing::Delivered as u8, Ordering::Release);
     }
 }
