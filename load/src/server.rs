@@ -4,7 +4,7 @@
 //! error is kept: where it fails, its last words are the reason.
 
 use std::ffi::OsStr;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -17,23 +17,17 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_proc
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::brokers::{Brokers, VARIABLES};
 use crate::cargo::cargo;
 use crate::connection::{Reach, Target};
 use crate::interrupt;
 use crate::output::remark;
 use crate::pinning::{Pinned, started_on};
-use crate::quota::{self, Quota};
+use crate::process::{no_longer, take_along};
+use crate::quota::Quota;
 use crate::scenario::{Http, Scenario};
 use crate::tls::{Tls, Trust};
 use crate::url::Url;
-
-/// What a helper does when this program ends, however it does, and has not stopped the server.
-const TAKE_ALONG: &str = r#"
-trap '' INT TERM HUP
-read -r _ && exit
-kill -KILL "-$1"
-[ -z "$2" ] || rm -rf -- "$2"
-"#;
 
 /// Where a server listens that is started: at a port that is free.
 const ANY_PORT: &str = "127.0.0.1:0";
@@ -74,6 +68,8 @@ pub struct Server {
     /// What limits its processors, where something does. It is taken away first: with all processors a server stops at once.
     pub quota: Option<Quota>,
     started: Option<Started>,
+    /// Those that stand beside it, which end behind it.
+    pub brokers: Brokers,
 }
 
 /// A process that was started here, and is stopped when this is dropped.
@@ -112,14 +108,30 @@ impl Server {
             return Err(format!("{url} is another machine: --i-own-this-target says that it is yours"));
         }
         let address = first_reached(&addresses).map_err(|reason| format!("{url}: no connection: {reason}"))?;
-        let (reach, pinned, quota) = (Arc::default(), None, None);
-        Ok(Self { url, process: None, configuration: None, trust, place, address, reach, pinned, quota, started: None })
+        Ok(Self {
+            url,
+            process: None,
+            configuration: None,
+            trust,
+            place,
+            address,
+            reach: Arc::default(),
+            pinned: None,
+            quota: None,
+            started: None,
+            brokers: Brokers::default(),
+        })
     }
 
     /// Starts a binary in a temporary folder with the schema and the static files of a scenario, and waits until it is ready. It times its
     /// requests, and takes all connections of the scenario, unless the scenario's own options say how many. Over TLS it shows a certificate
     /// that it makes itself, and nothing else is trusted.
-    pub fn start(binary: &Path, scenario: &Scenario, pinned: Option<Pinned>) -> Result<Self, String> {
+    pub fn start(
+        binary: &Path,
+        scenario: &Scenario,
+        pinned: Option<Pinned>,
+        brokers: Brokers,
+    ) -> Result<Self, String> {
         let (served, tls) = (&scenario.data, scenario.tls);
         let directory = folder()?;
         let [schema_file, data, files, ready] =
@@ -135,7 +147,8 @@ impl Server {
             if !served.files.is_empty() {
                 command.arg("--static").arg(&files);
             }
-            command.args(&served.server_options).args(more);
+            command.args(brokers.options(scenario.slot)).args(&served.server_options).args(more);
+            VARIABLES.iter().for_each(|variable| drop(command.env_remove(variable)));
             command
         };
         let processors = pinned.as_ref().map(|pinned| pinned.server.as_slice());
@@ -151,7 +164,8 @@ impl Server {
             configuration = configured(&more)?;
         }
         let trust = tls.then(|| Trust::Certificates(data.join("tls").join("certificate.pem")));
-        Self::launch(command(&more), directory, &ready, configuration, trust, pinned)
+        let started = Self::launch(command(&more), directory, &ready, configuration, trust, pinned)?;
+        Ok(Self { brokers, ..started })
     }
 
     /// Starts the null server, which is in the program `load` itself.
@@ -185,7 +199,8 @@ impl Server {
         let place: Url = url.parse().map_err(|reason| format!("{url}: {reason}"))?;
         let address = place.addresses()?[0];
         let (process, configuration, started) = (Some(number), Some(configuration), Some(started));
-        Ok(Self { url, process, configuration, trust, place, address, reach, pinned, quota: None, started })
+        let brokers = Brokers::default();
+        Ok(Self { url, process, configuration, trust, place, address, reach, pinned, quota: None, started, brokers })
     }
 
     /// A reason why a run failed, or its cause if that is a server that was started here: it has ended, or is stopped. With its last words.
@@ -281,22 +296,6 @@ impl Process {
         no_longer(self.helper.take());
         let process = self.child.id();
         running().retain(|(started, _)| *started != process);
-    }
-}
-
-/// Starts a helper that kills a process group when this program ends, however it does, and removes a folder; none where it cannot be
-/// started, and nothing else changes.
-pub fn take_along(group: u32, folder: Option<&Path>) -> Option<Child> {
-    let mut helper = Command::new("sh");
-    helper.arg("-c").arg(TAKE_ALONG).arg("sh").arg(group.to_string()).args(folder);
-    quota::spawn_helper(&mut helper).ok()
-}
-
-/// Ends a helper, whose process group has ended.
-pub fn no_longer(helper: Option<Child>) {
-    if let Some(mut helper) = helper {
-        let _ = helper.stdin.take().map(|mut pipe| pipe.write_all(b"stopped\n"));
-        let _ = helper.wait();
     }
 }
 
@@ -534,8 +533,9 @@ pub fn kill_started() {
     }
 }
 
-/// The server's binary: the one that was named, else the optimised one that is built if this is a checkout, else the one beside this program.
-pub fn binary(named: Option<&Path>) -> Result<PathBuf, String> {
+/// The server's binary: the one that was named, else the optimised one that is built with these features if this is a checkout, else the one
+/// beside this program.
+pub fn binary(named: Option<&Path>, features: &[&str]) -> Result<PathBuf, String> {
     if let Some(named) = named {
         return Ok(named.to_owned());
     }
@@ -543,9 +543,12 @@ pub fn binary(named: Option<&Path>) -> Result<PathBuf, String> {
     let mut binary = own.with_file_name("strata");
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().filter(|parent| parent.join("Cargo.toml").exists());
     if let Some(workspace) = workspace {
-        remark("building the server (cargo build --release --bin strata)");
+        let mut words = vec!["build", "--release", "--quiet", "--bin", "strata"];
+        let features = features.join(",");
+        words.extend((!features.is_empty()).then_some(["--features", &features]).into_iter().flatten());
+        remark(format_args!("building the server (cargo {})", words.join(" ").replace(" --quiet", "")));
         let mut build = cargo();
-        build.args(["build", "--release", "--quiet", "--bin", "strata"]).current_dir(workspace);
+        build.args(&words).current_dir(workspace);
         let named = build.get_program().display().to_string();
         let not_built = |why: String| format!("the server could not be built: {why}; --server names a binary");
         let built = build.status().map_err(|error| not_built(format!("{named} (CARGO): {error}")))?;
