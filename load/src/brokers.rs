@@ -96,7 +96,8 @@ impl Kind {
         let mut why = format!("there is no {name}");
         for candidate in candidates.iter().filter(|candidate| candidate.is_file()) {
             let printed = Command::new(candidate).arg("--version").stdin(Stdio::null()).output();
-            let printed = printed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+            let printed =
+                printed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
             match version(&printed) {
                 Some(version) if self == Self::Nats && numbers(&version) < OLDEST_NATS => {
                     why = format!("{} is version {version}, older than 2.10", candidate.display());
@@ -154,7 +155,9 @@ impl Kind {
                 }
                 // It wants a password first, which the server has and this program has not.
                 (Self::Redis, line) if line.starts_with("-NOAUTH") => return Ok(("not told".to_owned(), false)),
-                (Self::Redis, line) if bytes == 0 || !line.is_empty() && text.len() == line.len() && !line.starts_with('$') => {
+                (Self::Redis, line)
+                    if bytes == 0 || !line.is_empty() && text.len() == line.len() && !line.starts_with('$') =>
+                {
                     return Err(format!("{address}: whoever listens there is no Redis"));
                 }
                 (Self::Redis, _) => {}
@@ -230,7 +233,10 @@ impl Place {
             let mut found: Vec<_> = found.collect();
             found.sort_by_key(SocketAddr::is_ipv6);
             if !is_owned && !found.iter().all(|address| address.ip().to_canonical().is_loopback()) {
-                return Err(format!("{} {one} is another machine: --i-own-this-target says that it is yours", kind.flag()));
+                return Err(format!(
+                    "{} {one} is another machine: --i-own-this-target says that it is yours",
+                    kind.flag()
+                ));
             }
             servers.push(found);
         }
@@ -243,11 +249,11 @@ impl Place {
         match self.servers.as_slice() {
             [] => Some(free),
             [one] => {
-                let is_there = |address: &&SocketAddr| {
-                    address.port() > 0 && TcpStream::connect_timeout(address, TO_SAY).is_ok()
-                };
+                let is_there =
+                    |address: &&SocketAddr| address.port() > 0 && TcpStream::connect_timeout(address, TO_SAY).is_ok();
                 let first = *one.first()?;
-                (first.ip().to_canonical().is_loopback() && !one.iter().any(|address| is_there(&address))).then_some(first)
+                (first.ip().to_canonical().is_loopback() && !one.iter().any(|address| is_there(&address)))
+                    .then_some(first)
             }
             _ => None,
         }
@@ -289,7 +295,6 @@ fn kinds(slot: Option<Slot>) -> impl Iterator<Item = Kind> {
 pub struct Brokers {
     all: Vec<Broker>,
     /// The stream in a NATS that was there.
-    #[expect(dead_code, reason = "when it is dropped it does what it is for")]
     kept: Option<KeptStream>,
 }
 
@@ -320,7 +325,8 @@ impl Brokers {
             });
         }
         let is_there = |broker: &&Broker| broker.kind == Kind::Nats && broker.started.is_none();
-        if let (true, Some(nats), Some(table)) = (has_streams, brokers.all.iter().find(is_there), &scenario.data.table) {
+        if let (true, Some(nats), Some(table)) = (has_streams, brokers.all.iter().find(is_there), &scenario.data.table)
+        {
             brokers.kept = Some(KeptStream::of(&nats.place, table)?);
         }
         Ok(brokers)

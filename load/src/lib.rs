@@ -47,4 +47,5 @@ pub mod run;
 pub mod pair;
 pub mod capacity;
 pub mod calibration;
+pub mod registry;
 pub mod command;

@@ -79,7 +79,8 @@ impl Programs {
             let log = place.folder.join(format!("beside-{number}.log"));
             let mut command = self.command(&beside.program, &beside.arguments, place)?;
             command.stdout(appended(&log)?);
-            let first = Process::start(&mut command, &log, None).map_err(|reason| format!("{}: {reason}", beside.program))?;
+            let first =
+                Process::start(&mut command, &log, None).map_err(|reason| format!("{}: {reason}", beside.program))?;
             let (over, is_over) = mpsc::channel();
             let of = beside.clone();
             let thread = std::thread::spawn(move || accompany(&of, command, first, &log, &is_over));

@@ -22,8 +22,8 @@ use crate::output::remark;
 use crate::programs::{Companions, Place, Programs};
 use crate::quota::Quota;
 use crate::result::{
-    BrokerRun, Cell, CheckRun, Counters, Counts, FORMAT, Limited, Loop, Multicasts, Processes, Run, Setup, StageRun, Subscribed,
-    Validity, Window,
+    BrokerRun, Cell, CheckRun, Counters, Counts, FORMAT, Limited, Loop, Multicasts, Processes, Run, Setup, StageRun,
+    Subscribed, Validity, Window,
 };
 use crate::rules;
 use crate::scenario::{Effect, Http, Load, Restarts, Scenario, Stage};

@@ -126,12 +126,7 @@ impl Server {
     /// Starts a binary in a temporary folder with the schema and the static files of a scenario, and waits until it is ready. It times its
     /// requests, and takes all connections of the scenario, unless the scenario's own options say how many. Over TLS it shows a certificate
     /// that it makes itself, and nothing else is trusted.
-    pub fn start(
-        binary: &Path,
-        scenario: &Scenario,
-        pinned: Option<Pinned>,
-        brokers: Brokers,
-    ) -> Result<Self, String> {
+    pub fn start(binary: &Path, scenario: &Scenario, pinned: Option<Pinned>, brokers: Brokers) -> Result<Self, String> {
         let (served, tls) = (&scenario.data, scenario.tls);
         let directory = folder()?;
         let [schema_file, data, files, ready] =
@@ -148,7 +143,9 @@ impl Server {
                 command.arg("--static").arg(&files);
             }
             command.args(brokers.options(scenario.slot)).args(&served.server_options).args(more);
-            VARIABLES.iter().for_each(|variable| drop(command.env_remove(variable)));
+            for variable in VARIABLES {
+                command.env_remove(variable);
+            }
             command
         };
         let processors = pinned.as_ref().map(|pinned| pinned.server.as_slice());

@@ -530,13 +530,25 @@ fn target(run: &Run) -> Option<(f64, String)> {
 /// What came of the messages of each run that sent some.
 fn write_messages(runs: &[Run], out: &mut String) -> std::fmt::Result {
     let heads = [
-        "run", "messages", "targets", "received", "lost", "doubled", "stray", "failed", "last ms: p50", "p99", "max",
-        "received/s", "server us each",
+        "run",
+        "messages",
+        "targets",
+        "received",
+        "lost",
+        "doubled",
+        "stray",
+        "failed",
+        "last ms: p50",
+        "p99",
+        "max",
+        "received/s",
+        "server us each",
     ];
     let mut rows = vec![heads.map(str::to_owned).to_vec()];
     for (run, name) in runs.iter().zip(short_names(runs)) {
         let Some(found) = &run.multicasts else { continue };
-        let counts = [found.answered, found.targets, found.received, found.lost, found.doubled, found.stray, found.failed];
+        let counts =
+            [found.answered, found.targets, found.received, found.lost, found.doubled, found.stray, found.failed];
         let lag = found.last_lag.as_ref();
         let mut row = vec![name];
         row.extend(counts.map(|count| count.to_string()));

@@ -55,7 +55,9 @@ fn sums(found: &Multicasts, all_read: bool, findings: &mut Findings) {
     let samples = found.lag.as_ref().map_or(0, |lag| lag.count);
     findings.require("T26", samples == received, || format!("lag: {samples} samples of {received} deliveries"));
     let samples = found.last_lag.as_ref().map_or(0, |lag| lag.count);
-    findings.require("T26", samples <= answered && (samples == 0 || received > 0) && (samples > 0 || received == 0 || !all_read), || {
-        format!("last lag: {samples} samples of {answered} messages")
-    });
+    findings.require(
+        "T26",
+        samples <= answered && (samples == 0 || received > 0) && (samples > 0 || received == 0 || !all_read),
+        || format!("last lag: {samples} samples of {answered} messages"),
+    );
 }

@@ -176,7 +176,10 @@ impl Subscribers {
 impl Data {
     /// Makes the tables with an end those of a Redis, which has no indexes.
     fn put_into_redis(&mut self) {
-        self.schema = self.schema.replace(" @indexed", "").replace("@table(expiration:", "@table(registry: \"redis\", expiration:");
+        self.schema = self
+            .schema
+            .replace(" @indexed", "")
+            .replace("@table(expiration:", "@table(registry: \"redis\", expiration:");
     }
 }
 
@@ -190,6 +193,17 @@ impl Scenario {
         }
         let over = slot.over.unwrap_or_default();
         self.subscribers.iter_mut().for_each(|subscribers| subscribers.put_over(over));
+    }
+
+    /// The same in the first of the slots that it is varied by.
+    pub fn in_first_slot(mut self) -> Self {
+        if !self.sweep.slots.is_empty() {
+            let slot = self.sweep.slots.remove(0);
+            self.sweep.slots.clear();
+            self.put_into(slot);
+        }
+        self.keep_own_effects();
+        self
     }
 
     /// Where its registrations are.
