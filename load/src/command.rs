@@ -14,13 +14,13 @@ use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser, ValueEnum};
 
-use crate::brokers::{Brokers, Places};
 use crate::calibration;
 use crate::capacity;
 use crate::descriptors;
 use crate::interrupt;
 use crate::ledger::Account;
 use crate::live::{self, Style};
+use crate::neighbours::{Neighbours, Places};
 use crate::output::{self, print, remark};
 use crate::pair::{self, Side};
 use crate::pinning::Pinned;
@@ -176,11 +176,11 @@ macro_rules! built_in {
 }
 
 /// The built-in scenarios, by name.
-pub const SCENARIOS: [(&str, &str); 35] = built_in!("scenarios":
+pub const SCENARIOS: [(&str, &str); 37] = built_in!("scenarios":
     "throughput-read" "throughput-write" "rest-crud" "rest-relationships" "graphql" "graphql-twin" "blob-storage" "update" "join" "select"
     "static-files" "lists" "quota-static" "quota-list" "sustained" "single-write" "bulk-write"
     "read-throughput" "write-read-lag" "mixed-workload" "backpressure" "consistency" "peak-single" "peak-bulk" "tables-beside" "cold-storage"
-    "registry-register" "registry-enumerate" "registry-multicast" "registry-mixed" "registry-tenants" "registry-stalled" "registry-ramp"
+    "registry-register" "registry-enumerate" "registry-multicast" "registry-multicast-closed" "registry-mixed" "registry-tenants" "registry-stalled" "registry-reading" "registry-ramp"
     "registry-burst" "registry-sustained");
 
 /// Built-in scenarios that are run together, by the name of the group.
@@ -346,7 +346,7 @@ impl Flags {
             let Some(bound) = rate.map(Bound::ThroughputAtLeast) else { continue };
             meant(flag, &bound)?;
             if scenario.has(&classes) {
-                scenario.objectives.push(Objective { operation: None, classes, stage: None, bound });
+                scenario.objectives.push(Objective { operation: None, classes, stage: None, fan_out: None, bound });
             }
         }
         match scenario.fault() {
@@ -471,7 +471,7 @@ impl Flags {
             let objective = |operation: &Operation| Objective {
                 operation: Some(operation.name.clone()),
                 classes: Vec::new(),
-                stage: None,
+                stage: None, fan_out: None,
                 bound: default.clone(),
             };
             scenario.objectives.extend(scenario.operations.iter().map(objective));
@@ -575,7 +575,7 @@ impl Flags {
             Some(url) => {
                 let server = Server::at(&url.to_string(), self.i_own_this_target, self.trust());
                 let mut server = server.map_err(|reason| with_variable("base-url", reason))?;
-                server.brokers = Brokers::start(scenario, &self.places(), None)?;
+                server.neighbours = Neighbours::start(scenario, &self.places(), None)?;
                 server
             }
             None => self.start(scenario, features)?,
@@ -701,8 +701,8 @@ impl Flags {
         let binary = server::binary(self.server.as_deref(), features)?;
         let pinned = self.pinned(scenario);
         let processors = pinned.as_ref().map(|pinned| pinned.server.as_slice());
-        let brokers = Brokers::start(scenario, &self.places(), processors)?;
-        let started = Server::start(&binary, scenario, pinned, brokers);
+        let neighbours = Neighbours::start(scenario, &self.places(), processors)?;
+        let started = Server::start(&binary, scenario, pinned, neighbours);
         started.map_err(|reason| with_variable("server", reason))
     }
 

@@ -7,6 +7,7 @@
 
 pub mod output;
 pub mod cargo;
+pub mod brokers;
 pub mod interrupt;
 pub mod descriptors;
 pub mod search;
@@ -24,7 +25,6 @@ pub mod feeds;
 pub mod growth;
 pub mod pinning;
 pub mod quota;
-pub mod process;
 pub mod counters;
 pub mod url;
 pub mod tls;
@@ -34,7 +34,7 @@ pub mod multicasts;
 pub mod client;
 pub mod null_server;
 pub mod kept_stream;
-pub mod brokers;
+pub mod neighbours;
 pub mod server;
 pub mod engine;
 pub mod result;

@@ -5,19 +5,24 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::str::FromStr;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 
-use crate::process::{LOOK, Process, appended, last_line};
+use crate::interrupt;
 use crate::result::{BesideRun, CheckRun};
 use crate::scenario::{Beside, Check, Scenario};
+use crate::server::take_along;
+
+/// How often a program is looked at.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// How long a program may take to end once it is asked to.
 const TO_END: Duration = Duration::from_secs(60);
@@ -66,6 +71,7 @@ impl Programs {
         let mut command = Command::new(path);
         let folder = place.folder.to_string_lossy();
         command.args(arguments.iter().map(|one| one.replace("{url}", place.url).replace("{folder}", &folder)));
+        command.process_group(0).stdin(Stdio::null());
         Ok(command)
     }
 
@@ -79,8 +85,7 @@ impl Programs {
             let log = place.folder.join(format!("beside-{number}.log"));
             let mut command = self.command(&beside.program, &beside.arguments, place)?;
             command.stdout(appended(&log)?);
-            let first =
-                Process::start(&mut command, &log, None).map_err(|reason| format!("{}: {reason}", beside.program))?;
+            let first = Process::start(&mut command, &log).map_err(|reason| format!("{}: {reason}", beside.program))?;
             let (over, is_over) = mpsc::channel();
             let of = beside.clone();
             let thread = std::thread::spawn(move || accompany(&of, command, first, &log, &is_over));
@@ -102,7 +107,7 @@ impl Programs {
         let run = || {
             let mut command = self.command(&check.program, &check.arguments, place)?;
             command.stdout(File::create(&printed).map_err(|error| error.to_string())?);
-            let mut process = Process::start(&mut command, &said, None)?;
+            let mut process = Process::start(&mut command, &said)?;
             let status = process
                 .wait(TO_CHECK, true)
                 .ok_or_else(|| format!("it did not end within {} s", TO_CHECK.as_secs()))?;
@@ -162,7 +167,7 @@ fn accompany(
             kills < beside.kills && beside.every_seconds.is_some_and(|every| begun.elapsed().as_secs_f64() >= every);
         if is_due {
             process.kill();
-            match Process::start(&mut command, log, None) {
+            match Process::start(&mut command, log) {
                 Ok(again) => (process, kills, begun) = (again, kills + 1, Instant::now()),
                 Err(reason) => return (kills, Some(reason)),
             }
@@ -181,4 +186,66 @@ fn accompany(
         Some(status) => (kills, Some(format!("asked to end: {status}{}", last_line(log)))),
         None => (kills, Some(format!("it did not end within {} s of SIGTERM", TO_END.as_secs()))),
     }
+}
+
+/// A process with its group, and the helper that ends it if this program is gone.
+#[derive(Debug)]
+struct Process {
+    child: Child,
+    helper: Option<Child>,
+}
+
+impl Process {
+    /// Starts it, with what it says at the end of a log.
+    fn start(command: &mut Command, log: &Path) -> Result<Self, String> {
+        command.stderr(appended(log)?);
+        let child = command.spawn().map_err(|error| format!("{}: {error}", command.get_program().display()))?;
+        let helper = take_along(child.id(), None);
+        Ok(Self { child, helper })
+    }
+
+    fn signal(&self, signal: Signal) {
+        // It may have ended.
+        let _ = Pid::from_raw(self.child.id() as i32).map(|group| kill_process_group(group, signal));
+    }
+
+    fn kill(&mut self) {
+        // One that was waited for has a number that may be another's now.
+        if matches!(self.child.try_wait(), Ok(None)) {
+            self.signal(Signal::KILL);
+            let _ = self.child.wait();
+        }
+    }
+
+    /// Waits for its end; one that takes longer, or that nobody waits for any more, is killed.
+    fn wait(&mut self, most: Duration, ends_with_run: bool) -> Option<ExitStatus> {
+        let begun = Instant::now();
+        while begun.elapsed() < most && !(ends_with_run && interrupt::is_asked()) {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Some(status);
+            }
+            std::thread::sleep(LOOK);
+        }
+        self.kill();
+        None
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+        crate::server::no_longer(self.helper.take());
+    }
+}
+
+/// Opens a log at its end.
+fn appended(log: &Path) -> Result<File, String> {
+    File::options().create(true).append(true).open(log).map_err(|error| format!("{}: {error}", log.display()))
+}
+
+/// Returns the last line of what a program said, behind a colon; empty if it said nothing.
+fn last_line(log: &Path) -> String {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty());
+    line.map_or_else(String::new, |line| format!(": {}", line.replace(char::is_control, " ")))
 }

@@ -121,11 +121,10 @@ impl Shape {
     ) -> Result<Scenario, String> {
         let shares = self.shares()?;
         let sizes = self.sizes(shares, rate.unwrap_or(RATE), seconds.unwrap_or(SECONDS))?;
-        let over = match (shares.multicast > 0.0, has_nats, self.jetstream) {
-            (false, ..) => None,
-            (true, false, _) => Some(Over::Sse),
-            (true, true, false) => Some(Over::Nats),
-            (true, true, true) => Some(Over::Jetstream),
+        let over = match (has_nats, self.jetstream) {
+            (false, _) => (shares.multicast > 0.0).then_some(Over::Sse),
+            (true, false) => Some(Over::Nats),
+            (true, true) => Some(Over::Jetstream),
         };
         let registry = if has_redis { Registry::Redis } else { Registry::Strata };
         let slot = Slot { registry, over, replies: over == Some(Over::Nats) && self.nats_receipts == Receipts::Reply };

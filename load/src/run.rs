@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::brokers::Broker;
 use crate::client::Client;
 use crate::clocks::{self, Cpu, Held, Watch};
 use crate::connection::Target;
@@ -18,6 +17,7 @@ use crate::live::{self, Phase};
 use crate::multicasts::deliveries::judge;
 use crate::multicasts::listeners::{Listening, Nats};
 use crate::multicasts::sends::{Answer, Sends};
+use crate::neighbours::Neighbour;
 use crate::output::remark;
 use crate::programs::{Companions, Place, Programs};
 use crate::quota::Quota;
@@ -58,7 +58,7 @@ pub fn run_in(
         }
         session.end(scenario)
     });
-    let is_left = server.process.is_none() || server.brokers.keeps_registrations();
+    let is_left = server.process.is_none() || server.neighbours.keep_registrations();
     if is_left
         && !has_data
         && server.responds().is_ok()
@@ -164,7 +164,7 @@ impl<'a> Filled<'a> {
             seconds: 0.0,
             think_seconds: 0.0,
             processes: None,
-            brokers: vec![Some(Cpu::default()); self.server.brokers.iter().count()],
+            brokers: vec![Some(Cpu::default()); self.server.neighbours.iter().count()],
             windows: 0,
             server_at_first: None,
         })
@@ -199,7 +199,7 @@ impl Filled<'_> {
             return Ok(None);
         }
         descriptors::reserve(scenario.connections(), scenario.load.threads + 1)?;
-        let servers = self.server.brokers.nats().map(str::to_owned);
+        let servers = self.server.neighbours.nats().map(str::to_owned);
         let replies = scenario.slot.is_some_and(|slot| slot.replies);
         let nats = servers.map(|servers| Nats { servers, replies });
         Listening::start(scenario.listeners(), |http| self.server.target(http), nats, processors).map(Some)
@@ -280,7 +280,7 @@ impl Session<'_> {
         let keep = move |held: &Held| drop(folder.as_deref().map(|folder| stored::keep_sample(folder, &id, held)));
         let watch = server.zip(self.slice).map(|(process, each)| Watch::start(process, each, self.seconds, keep));
         live::phase(Phase::Measuring(self.arrivals));
-        let of_brokers = || self.filled.server.brokers.iter().map(|broker| broker.process().and_then(Cpu::of));
+        let of_brokers = || self.filled.server.neighbours.iter().map(|broker| broker.process().and_then(Cpu::of));
         let before = Clocks::read(server)?;
         let brokers_before: Vec<_> = of_brokers().collect();
         self.windows += 1;
@@ -368,7 +368,12 @@ impl Session<'_> {
             kills,
             subscribers,
             multicasts,
-            brokers: server.brokers.iter().zip(&self.brokers).map(|(broker, cpu)| broker_run(broker, *cpu)).collect(),
+            brokers: server
+                .neighbours
+                .iter()
+                .zip(&self.brokers)
+                .map(|(broker, cpu)| broker_run(broker, *cpu))
+                .collect(),
             beside,
             checks: if aborted { Vec::new() } else { self.filled.checks(scenario) },
             quota: server.quota.as_ref().map(|quota| limited(quota, throttled_periods)),
@@ -413,10 +418,10 @@ impl Clocks {
     }
 }
 
-fn broker_run(broker: &Broker, cpu: Option<Cpu>) -> BrokerRun {
+fn broker_run(broker: &Neighbour, cpu: Option<Cpu>) -> BrokerRun {
     BrokerRun {
         program: broker.program().to_owned(),
-        version: broker.version().to_owned(),
+        version: broker.version.clone(),
         was_there: broker.process().is_none(),
         cpu,
     }

@@ -419,6 +419,9 @@ pub struct Objective {
     /// The stage, from 1 on; none is all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<usize>,
+    /// Which of `sweep.fan_out` it is of; none is all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fan_out: Option<u64>,
     /// What is looked at.
     pub bound: Bound,
 }

@@ -4,7 +4,7 @@
 //! error is kept: where it fails, its last words are the reason.
 
 use std::ffi::OsStr;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -17,17 +17,24 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_proc
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::brokers::{Brokers, VARIABLES};
 use crate::cargo::cargo;
 use crate::connection::{Reach, Target};
 use crate::interrupt;
+use crate::neighbours::{Neighbours, VARIABLES};
 use crate::output::remark;
 use crate::pinning::{Pinned, started_on};
-use crate::process::{no_longer, take_along};
-use crate::quota::Quota;
+use crate::quota::{self, Quota};
 use crate::scenario::{Http, Scenario};
 use crate::tls::{Tls, Trust};
 use crate::url::Url;
+
+/// What a helper does when this program ends, however it does, and has not stopped the server.
+const TAKE_ALONG: &str = r#"
+trap '' INT TERM HUP
+read -r _ && exit
+kill -KILL "-$1"
+[ -z "$2" ] || rm -rf -- "$2"
+"#;
 
 /// Where a server listens that is started: at a port that is free.
 const ANY_PORT: &str = "127.0.0.1:0";
@@ -69,7 +76,7 @@ pub struct Server {
     pub quota: Option<Quota>,
     started: Option<Started>,
     /// Those that stand beside it, which end behind it.
-    pub brokers: Brokers,
+    pub neighbours: Neighbours,
 }
 
 /// A process that was started here, and is stopped when this is dropped.
@@ -119,14 +126,19 @@ impl Server {
             pinned: None,
             quota: None,
             started: None,
-            brokers: Brokers::default(),
+            neighbours: Neighbours::default(),
         })
     }
 
     /// Starts a binary in a temporary folder with the schema and the static files of a scenario, and waits until it is ready. It times its
     /// requests, and takes all connections of the scenario, unless the scenario's own options say how many. Over TLS it shows a certificate
     /// that it makes itself, and nothing else is trusted.
-    pub fn start(binary: &Path, scenario: &Scenario, pinned: Option<Pinned>, brokers: Brokers) -> Result<Self, String> {
+    pub fn start(
+        binary: &Path,
+        scenario: &Scenario,
+        pinned: Option<Pinned>,
+        neighbours: Neighbours,
+    ) -> Result<Self, String> {
         let (served, tls) = (&scenario.data, scenario.tls);
         let directory = folder()?;
         let [schema_file, data, files, ready] =
@@ -142,7 +154,7 @@ impl Server {
             if !served.files.is_empty() {
                 command.arg("--static").arg(&files);
             }
-            command.args(brokers.options(scenario.slot)).args(&served.server_options).args(more);
+            command.args(neighbours.options(scenario.slot)).args(&served.server_options).args(more);
             for variable in VARIABLES {
                 command.env_remove(variable);
             }
@@ -162,7 +174,7 @@ impl Server {
         }
         let trust = tls.then(|| Trust::Certificates(data.join("tls").join("certificate.pem")));
         let started = Self::launch(command(&more), directory, &ready, configuration, trust, pinned)?;
-        Ok(Self { brokers, ..started })
+        Ok(Self { neighbours, ..started })
     }
 
     /// Starts the null server, which is in the program `load` itself.
@@ -196,8 +208,8 @@ impl Server {
         let place: Url = url.parse().map_err(|reason| format!("{url}: {reason}"))?;
         let address = place.addresses()?[0];
         let (process, configuration, started) = (Some(number), Some(configuration), Some(started));
-        let brokers = Brokers::default();
-        Ok(Self { url, process, configuration, trust, place, address, reach, pinned, quota: None, started, brokers })
+        let neighbours = Neighbours::default();
+        Ok(Self { url, process, configuration, trust, place, address, reach, pinned, quota: None, started, neighbours })
     }
 
     /// A reason why a run failed, or its cause if that is a server that was started here: it has ended, or is stopped. With its last words.
@@ -293,6 +305,22 @@ impl Process {
         no_longer(self.helper.take());
         let process = self.child.id();
         running().retain(|(started, _)| *started != process);
+    }
+}
+
+/// Starts a helper that kills a process group when this program ends, however it does, and removes a folder; none where it cannot be
+/// started, and nothing else changes.
+pub fn take_along(group: u32, folder: Option<&Path>) -> Option<Child> {
+    let mut helper = Command::new("sh");
+    helper.arg("-c").arg(TAKE_ALONG).arg("sh").arg(group.to_string()).args(folder);
+    quota::spawn_helper(&mut helper).ok()
+}
+
+/// Ends a helper, whose process group has ended.
+pub fn no_longer(helper: Option<Child>) {
+    if let Some(mut helper) = helper {
+        let _ = helper.stdin.take().map(|mut pipe| pipe.write_all(b"stopped\n"));
+        let _ = helper.wait();
     }
 }
 

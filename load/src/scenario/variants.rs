@@ -187,6 +187,8 @@ impl Scenario {
                     effect.each = Steps::Number(text.with_fan_out(*number).of(0).parse().unwrap_or(0.0));
                 }
             }
+            scenario.objectives.retain(|objective| objective.fan_out.is_none_or(|own| own == *number));
+            scenario.objectives.iter_mut().for_each(|objective| objective.fan_out = None);
             scenario.name += &format!("-{number}");
         });
         vary(&mut variants, &sweep.slots, |scenario, slot| scenario.put_into(*slot));
