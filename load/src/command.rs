@@ -471,7 +471,8 @@ impl Flags {
             let objective = |operation: &Operation| Objective {
                 operation: Some(operation.name.clone()),
                 classes: Vec::new(),
-                stage: None, fan_out: None,
+                stage: None,
+                fan_out: None,
                 bound: default.clone(),
             };
             scenario.objectives.extend(scenario.operations.iter().map(objective));

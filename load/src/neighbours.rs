@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::brokers::{Broker, Kind, Unavailable};
-use crate::kept_stream::KeptStream;
+use crate::jetstream::KeptStream;
 use crate::output::remark;
 use crate::pinning::started_on;
 use crate::scenario::{Over, Scenario, Slot};

@@ -150,7 +150,10 @@ fn keys_of_slots_are_refused_where_they_make_no_sense() {
         (vec![(path, "path = \"/Device/d{n}?stream=sse\"\nsubject = \"a.{n}\"")], "subscribers"),
         (vec![("[load]", "[sweep]\nslots = [\"strata\"]\n[load]")], "sweep.slots"),
         (vec![("[load]", "[sweep]\nslots = [\"redis+sse\"]\n[load]")], "sweep.slots"),
-        (vec![("stream=sse", "stream=sse&hold=true"), ("[load]", "[sweep]\nslots = [\"strata+nats\"]\n[load]")], "sweep.slots"),
+        (
+            vec![("stream=sse", "stream=sse&hold=true"), ("[load]", "[sweep]\nslots = [\"strata+nats\"]\n[load]")],
+            "sweep.slots",
+        ),
         (vec![right[0], right[1], ("[load]", "[sweep]\nslots = [\"strata+nats\"]\n[load]")], "sweep.slots"),
         (vec![("each = 1.0", "each = 1.0, registry = \"nats\"")], "effects[0].registry"),
     ] {
@@ -162,8 +165,7 @@ fn keys_of_slots_are_refused_where_they_make_no_sense() {
 #[test]
 fn what_a_run_wrote_into_a_stream_that_was_there_is_removed() {
     let Some(broker) = or_skipped(Broker::nats(true)) else { return };
-    let (places, scenario) =
-        (Places { nats: Some(broker.url()), ..Places::default() }, over("strata+jetstream", &[]));
+    let (places, scenario) = (Places { nats: Some(broker.url()), ..Places::default() }, over("strata+jetstream", &[]));
     let there = || Neighbours::start(&scenario, &places, None);
     let mut publisher = Publisher::new(&broker.url());
     // The first run makes the stream, and it goes with it.
@@ -258,9 +260,23 @@ fn load_registry_plans_what_its_flags_say() {
     for (words, names) in [
         (&["-r", "100", "-d", "60s"][..], &["mixed-strata-sse"][..]),
         (&["register", "--redis-addr", "localhost:0"], &["register-redis"]),
-        (&["multicast", "--nats-servers", "localhost:0", "--nats-receipts", "reply", "--fan-out", "7"], &["multicast-7-strata-nats-reply"]),
         (
-            &["mixed", "--redis-addr", "localhost:0", "--nats-servers", "localhost:0", "--jetstream", "--fan-out", "10,20", "--tenants", "3"],
+            &["multicast", "--nats-servers", "localhost:0", "--nats-receipts", "reply", "--fan-out", "7"],
+            &["multicast-7-strata-nats-reply"],
+        ),
+        (
+            &[
+                "mixed",
+                "--redis-addr",
+                "localhost:0",
+                "--nats-servers",
+                "localhost:0",
+                "--jetstream",
+                "--fan-out",
+                "10,20",
+                "--tenants",
+                "3",
+            ],
             &["mixed-10-redis-jetstream", "mixed-20-redis-jetstream"],
         ),
         (&["enumerate", "--ttl", "100", "--tenants", "7"], &["enumerate-strata"]),
@@ -268,7 +284,8 @@ fn load_registry_plans_what_its_flags_say() {
         let (code, printed) = registry(&[words, &["--plan"]].concat(), &[]);
         assert_eq!(code, Some(0), "{printed}");
         let planned: serde_json::Value = serde_json::from_str(&printed).unwrap();
-        let found: Vec<_> = planned["run"].as_array().unwrap().iter().map(|run| run["name"].as_str().unwrap()).collect();
+        let found: Vec<_> =
+            planned["run"].as_array().unwrap().iter().map(|run| run["name"].as_str().unwrap()).collect();
         assert_eq!(found, names.iter().map(|name| format!("load-registry-{name}")).collect::<Vec<_>>());
         assert!(planned["run"][0]["seconds"] == 60.0);
     }

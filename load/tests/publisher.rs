@@ -30,7 +30,8 @@ impl Publisher {
 
     /// Makes the stream `strata`.
     pub fn make_stream(&mut self) {
-        let asked = r#"{"name":"strata","subjects":["strata.>"],"storage":"memory","retention":"limits","num_replicas":1}"#;
+        let asked =
+            r#"{"name":"strata","subjects":["strata.>"],"storage":"memory","retention":"limits","num_replicas":1}"#;
         self.say(&format!("PUB $JS.API.STREAM.CREATE.strata _INBOX.api {}\r\n{asked}\r\n", asked.len()));
         while !self.line().starts_with("MSG _INBOX.api") {}
         let answer = self.line();

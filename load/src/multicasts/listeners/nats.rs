@@ -8,28 +8,22 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
-use std::time::Duration;
 
 use async_nats::jetstream::consumer::{DeliverPolicy, pull};
 use async_nats::jetstream::stream::Stream;
-use async_nats::{Client, ConnectOptions, Event, Message, Subscriber, jetstream};
+use async_nats::{Client, ConnectOptions, Event, Message, Subscriber};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use tokio::task::{JoinHandle, JoinSet};
 
+use crate::jetstream::{STREAM, made};
 use crate::multicasts::deliveries::Received;
 use crate::scenario::{Over, Subscribers};
 
 use super::{Inbox, Opened, Shared, Stage, TO_OPEN};
 
-/// The stream that messages are written to.
-const STREAM: &str = "strata";
-
 /// The header with the id of a message: what comes without one is none.
 const MESSAGE_ID: &str = "Strata-Message";
-
-/// How often the stream is looked for that the server makes.
-const LOOK: Duration = Duration::from_millis(100);
 
 /// Messages that are kept for one that reads nothing.
 const KEPT_FOR_STALLED: usize = 256;
@@ -115,7 +109,7 @@ impl Sharing {
         let client = client.unwrap_or_else(|_| Err("no connection in time".to_owned()));
         let client = client.map_err(|reason| format!("a subscriber has no NATS: {reason}"))?;
         if self.kind.over == Over::Jetstream {
-            let consumer = self.consumer(&stream(&client).await?).await;
+            let consumer = self.consumer(&made(&client).await?).await;
             let consumer = consumer.map_err(|reason| format!("the stream {STREAM} has no consumer: {reason}"))?;
             drop(opening);
             self.opened(opened).await;
@@ -231,18 +225,4 @@ impl Sharing {
 fn note(inbox: &Inbox, message: &Message) {
     let has_id = message.headers.as_ref().is_some_and(|headers| headers.get(MESSAGE_ID).is_some());
     inbox.note(if has_id { &message.payload } else { b"" });
-}
-
-/// The stream, once the server has made it.
-async fn stream(client: &Client) -> Result<Stream, String> {
-    let context = jetstream::new(client.clone());
-    let look = async {
-        loop {
-            match context.get_stream(STREAM).await {
-                Ok(stream) => return stream,
-                Err(_) => tokio::time::sleep(LOOK).await,
-            }
-        }
-    };
-    tokio::time::timeout(TO_OPEN / 2, look).await.map_err(|_| format!("NATS has no stream {STREAM}"))
 }

@@ -1,8 +1,10 @@
-//! The stream `strata` in a JetStream that was there before a run: it has afterwards what it had before.
+//! The stream `strata` in a JetStream, to which the server writes messages: made before subscribers look for it, because the server makes it with
+//! its first message; and in a JetStream that was there before a run, afterwards it has what it had.
 
 use std::time::Duration;
 
 use async_nats::jetstream;
+use async_nats::jetstream::stream::Stream;
 use futures_util::StreamExt;
 use tokio::runtime::Builder;
 
@@ -11,8 +13,28 @@ use crate::output::remark;
 /// The name of the stream that the server writes messages to.
 pub const STREAM: &str = "strata";
 
+/// How long messages stay, and are known, in the stream that the server makes.
+const MAX_AGE: Duration = Duration::from_secs(24 * 3600);
+const DUPLICATE_WINDOW: Duration = Duration::from_secs(3600);
+
 /// How long all of it may take.
 const TO_ASK: Duration = Duration::from_secs(10);
+
+/// The stream, which is made as the server makes it if there is none.
+///
+/// # Errors
+/// Why there is none.
+pub async fn made(client: &async_nats::Client) -> Result<Stream, String> {
+    let config = jetstream::stream::Config {
+        name: STREAM.to_owned(),
+        subjects: vec![format!("{STREAM}.>")],
+        max_age: MAX_AGE,
+        duplicate_window: DUPLICATE_WINDOW,
+        ..jetstream::stream::Config::default()
+    };
+    let made = jetstream::new(client.clone()).get_or_create_stream(config).await;
+    made.map_err(|error| format!("NATS has no stream {STREAM}: {error}"))
+}
 
 /// A stream, and what is to be removed from it when this is dropped, or it itself.
 #[derive(Debug)]
