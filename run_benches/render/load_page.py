@@ -101,6 +101,8 @@ def _bound(kind: str, limits: Any) -> tuple[str, Callable[[float], str]]:
             return f"p{limits['quantile'] * 100:g} at most {limits['at_most_ms']:g} ms", _milliseconds
         case "lag":
             return f"p{limits['quantile'] * 100:g} from an append to each subscriber at most {limits['at_most_ms']:g} ms", _milliseconds
+        case "last_lag":
+            return f"p{limits['quantile'] * 100:g} from a message to its last subscriber at most {limits['at_most_ms']:g} ms", _milliseconds
         case "refused_at_least":
             return f"at least {limits * 100:g} % refused", figures.percent
         case "refused_at_most":

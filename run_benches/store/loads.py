@@ -258,6 +258,13 @@ class Pinned:
 
 
 @dataclass
+class Multicasts:
+    """What came of messages: how long each took from its intended start to the last subscriber that read all the time."""
+
+    last_lag: Statistics | None
+
+
+@dataclass
 class Result:
     """What is read of a result of the load tool."""
 
@@ -282,6 +289,7 @@ class Result:
     promises: dict[str, Kept] | None = None
     kills: list[int] | None = None
     subscribers: Subscribed | None = None
+    multicasts: Multicasts | None = None
     checks: list[Checked] = field(default_factory=list)
 
 
