@@ -368,12 +368,7 @@ impl Session<'_> {
             kills,
             subscribers,
             multicasts,
-            brokers: server
-                .neighbours
-                .iter()
-                .zip(&self.brokers)
-                .map(|(broker, cpu)| broker_run(broker, *cpu))
-                .collect(),
+            brokers: broker_runs(server, &self.brokers),
             beside,
             checks: if aborted { Vec::new() } else { self.filled.checks(scenario) },
             quota: server.quota.as_ref().map(|quota| limited(quota, throttled_periods)),
@@ -418,13 +413,15 @@ impl Clocks {
     }
 }
 
-fn broker_run(broker: &Neighbour, cpu: Option<Cpu>) -> BrokerRun {
-    BrokerRun {
-        program: broker.program().to_owned(),
-        version: broker.version.clone(),
-        was_there: broker.process().is_none(),
-        cpu,
-    }
+/// The servers beside a server, with what each used where that is known.
+fn broker_runs(server: &Server, used: &[Option<Cpu>]) -> Vec<BrokerRun> {
+    let run = |(one, cpu): (&Neighbour, &Option<Cpu>)| BrokerRun {
+        program: one.program().to_owned(),
+        version: one.version.clone(),
+        was_there: one.process().is_none(),
+        cpu: *cpu,
+    };
+    server.neighbours.iter().zip(used).map(run).collect()
 }
 
 /// Ends the server and starts it again, so often as is said and at those times, while a window is measured. A server that does not start
