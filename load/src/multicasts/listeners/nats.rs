@@ -137,7 +137,8 @@ impl Sharing {
         if self.numbers.len() == 1 {
             options = options.read_buffer_capacity(READ_BYTES);
         }
-        if self.is_stalled() {
+        // A stream keeps the rest, and is asked for it.
+        if self.is_stalled() && self.kind.over == Over::Nats {
             options = options.subscription_capacity(KEPT_FOR_STALLED);
         }
         let servers: Vec<_> = nats.servers.split(',').collect();
