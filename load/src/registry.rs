@@ -13,6 +13,10 @@ const MOST_SUBSCRIBERS: u64 = 20_000;
 /// Connections that they share at most.
 const CONNECTIONS: u64 = 30;
 
+/// Connections of the load. The warm-up is a closed loop: of more users who send, each message would wait for those of the others.
+const USERS: u64 = 50;
+const USERS_THAT_SEND: u64 = 10;
+
 /// Devices that are enumerated.
 const DEVICES: u64 = 1000;
 
@@ -216,7 +220,7 @@ type Device @table(expiration: {ttl}) @multicast @export {{
 '''
 
 [load]
-connections = 50
+connections = {users}
 schedule = {{ shape = "constant", rate = {rate:?}, seconds = {seconds:?} }}
 warm_up_requests = {WARM_UP}
 
@@ -227,7 +231,8 @@ fan_out = {fan_out:?}
 [[objectives]]
 bound = {{ failures_at_most = 0.0 }}
 "#,
-            effects = effects(shares)
+            effects = effects(shares),
+            users = if shares.multicast > 0.0 { USERS_THAT_SEND } else { USERS },
         );
         if shares.multicast > 0.0 {
             let connections = subscribers.min(&CONNECTIONS);
