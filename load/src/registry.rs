@@ -15,7 +15,8 @@ const CONNECTIONS: u64 = 30;
 
 /// Connections of the load. The warm-up is a closed loop: of more users who send, each message would wait for those of the others.
 const USERS: u64 = 50;
-const USERS_THAT_SEND: u64 = 10;
+const USERS_OF_A_MIX: u64 = 10;
+const USERS_THAT_SEND: u64 = 5;
 
 /// Devices that are enumerated.
 const DEVICES: u64 = 1000;
@@ -232,7 +233,11 @@ fan_out = {fan_out:?}
 bound = {{ failures_at_most = 0.0 }}
 "#,
             effects = effects(shares),
-            users = if shares.multicast > 0.0 { USERS_THAT_SEND } else { USERS },
+            users = match self.asked {
+                Asked::Register | Asked::Enumerate => USERS,
+                Asked::Mixed => USERS_OF_A_MIX,
+                Asked::Multicast => USERS_THAT_SEND,
+            },
         );
         if shares.multicast > 0.0 {
             let connections = subscribers.min(&CONNECTIONS);
