@@ -256,6 +256,25 @@ fn load_registry_refuses_what_cannot_be_meant() {
 }
 
 #[test]
+fn a_server_that_no_slot_needs_or_nobody_knows_is_refused() {
+    let place = "localhost:0";
+    for (words, said) in [
+        (&["run", "throughput-read", "--nats-servers", place][..], "--nats-servers: no slot"),
+        (&["run", "registry-register", "--nats-servers", place], "--nats-servers: no slot"),
+        (&["run", "registry-mixed", "--slots", "strata+nats", "--redis-addr", place], "--redis-addr: no slot"),
+        (&["run", "registry-mixed", "--slots", "redis+nats", "--base-url", "http://127.0.0.1:1"], "--nats-servers says"),
+        (&["run", "registry-mixed", "--slots", "strata"], "sweep.slots"),
+        (&["run", "registry-mixed", "--slots", "nats"], "--slots"),
+        (&["pair", "registry-mixed", "--nats-servers", place, "--", "registry-mixed"], "--nats-servers"),
+        (&["calibrate", "--slots", "strata+nats"], "--slots"),
+    ] {
+        let done = Command::new(env!("CARGO_BIN_EXE_load")).args(words).env_remove("BASE_URL").output().unwrap();
+        let printed = String::from_utf8(done.stderr).unwrap();
+        assert!(done.status.code() == Some(2) && printed.contains(said), "{words:?}: {printed}");
+    }
+}
+
+#[test]
 fn load_registry_plans_what_its_flags_say() {
     for (words, names) in [
         (&["-r", "100", "-d", "60s"][..], &["mixed-strata-sse"][..]),
