@@ -262,7 +262,10 @@ fn a_server_that_no_slot_needs_or_nobody_knows_is_refused() {
         (&["run", "throughput-read", "--nats-servers", place][..], "--nats-servers: no slot"),
         (&["run", "registry-register", "--nats-servers", place], "--nats-servers: no slot"),
         (&["run", "registry-mixed", "--slots", "strata+nats", "--redis-addr", place], "--redis-addr: no slot"),
-        (&["run", "registry-mixed", "--slots", "redis+nats", "--base-url", "http://127.0.0.1:1"], "--nats-servers says"),
+        (
+            &["run", "registry-mixed", "--slots", "redis+nats", "--base-url", "http://127.0.0.1:1"],
+            "--nats-servers says",
+        ),
         (&["run", "registry-mixed", "--slots", "strata"], "sweep.slots"),
         (&["run", "registry-mixed", "--slots", "nats"], "--slots"),
         (&["pair", "registry-mixed", "--nats-servers", place, "--", "registry-mixed"], "--nats-servers"),
