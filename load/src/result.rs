@@ -87,6 +87,9 @@ pub struct Run {
     /// What came of the messages that were sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub multicasts: Option<Multicasts>,
+    /// The servers beside ours that its slot needs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub brokers: Vec<BrokerRun>,
     /// The programs that ran beside the load.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<BesideRun>,
@@ -109,6 +112,20 @@ pub struct Run {
     pub broken: Vec<String>,
     /// Whether Ctrl-C ended it.
     pub aborted: bool,
+}
+
+/// A server beside ours.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BrokerRun {
+    /// The name of its program.
+    pub program: String,
+    /// The version that it says it is.
+    pub version: String,
+    /// Whether it was there before the run.
+    pub was_there: bool,
+    /// What it used over the windows; null of one that was there.
+    pub cpu: Option<Cpu>,
 }
 
 /// A program that ran beside the load.

@@ -15,14 +15,15 @@ use crate::interrupt;
 use crate::ledger::Account;
 use crate::live::{self, Phase};
 use crate::multicasts::deliveries::judge;
-use crate::multicasts::listeners::Listening;
+use crate::multicasts::listeners::{Listening, Nats};
 use crate::multicasts::sends::{Answer, Sends};
+use crate::neighbours::Neighbour;
 use crate::output::remark;
 use crate::programs::{Companions, Place, Programs};
 use crate::quota::Quota;
 use crate::result::{
-    Cell, CheckRun, Counters, Counts, FORMAT, Limited, Loop, Multicasts, Processes, Run, Setup, StageRun, Subscribed,
-    Validity, Window,
+    BrokerRun, Cell, CheckRun, Counters, Counts, FORMAT, Limited, Loop, Multicasts, Processes, Run, Setup, StageRun,
+    Subscribed, Validity, Window,
 };
 use crate::rules;
 use crate::scenario::{Effect, Http, Load, Restarts, Scenario, Stage};
@@ -57,10 +58,11 @@ pub fn run_in(
         }
         session.end(scenario)
     });
-    if server.process.is_none()
+    let is_left = server.process.is_none() || server.neighbours.keep_registrations();
+    if is_left
         && !has_data
         && server.responds().is_ok()
-        && let Err(reason) = filled.client.clear(&scenario.data)
+        && let Err(reason) = filled.client.clear(scenario)
     {
         remark(format_args!("load: the rows of the scenario are still in the server: {reason}"));
     }
@@ -104,7 +106,7 @@ impl<'a> Filled<'a> {
             }
             let rows = match has_data {
                 true => (None, None),
-                false => (Some(client.seed(&scenario.data)?), Some(client.count(&scenario.data)?)),
+                false => (Some(client.seed(scenario)?), Some(client.count(&scenario.data)?)),
             };
             let mut stream_from = Vec::new();
             if let Some(stream) = scenario.acknowledged_stream() {
@@ -162,6 +164,7 @@ impl<'a> Filled<'a> {
             seconds: 0.0,
             think_seconds: 0.0,
             processes: None,
+            brokers: vec![Some(Cpu::default()); self.server.neighbours.iter().count()],
             windows: 0,
             server_at_first: None,
         })
@@ -196,7 +199,10 @@ impl Filled<'_> {
             return Ok(None);
         }
         descriptors::reserve(scenario.connections(), scenario.load.threads + 1)?;
-        Listening::start(scenario.listeners(), |http| self.server.target(http), processors).map(Some)
+        let servers = self.server.neighbours.nats().map(str::to_owned);
+        let replies = scenario.slot.is_some_and(|slot| slot.replies);
+        let nats = servers.map(|servers| Nats { servers, replies });
+        Listening::start(scenario.listeners(), |http| self.server.target(http), nats, processors).map(Some)
     }
 
     /// What came of the promises of the stream: everything is read back. None where nothing is acknowledged.
@@ -235,6 +241,8 @@ pub struct Session<'a> {
     seconds: f64,
     think_seconds: f64,
     processes: Option<Processes>,
+    /// What each of the servers beside ours used, where it was started here.
+    brokers: Vec<Option<Cpu>>,
     windows: u32,
     server_at_first: Option<Cpu>,
 }
@@ -272,7 +280,9 @@ impl Session<'_> {
         let keep = move |held: &Held| drop(folder.as_deref().map(|folder| stored::keep_sample(folder, &id, held)));
         let watch = server.zip(self.slice).map(|(process, each)| Watch::start(process, each, self.seconds, keep));
         live::phase(Phase::Measuring(self.arrivals));
+        let of_brokers = || self.filled.server.neighbours.iter().map(|broker| broker.process().and_then(Cpu::of));
         let before = Clocks::read(server)?;
+        let brokers_before: Vec<_> = of_brokers().collect();
         self.windows += 1;
         self.server_at_first = self.server_at_first.or(before.server);
         let measured = match self.restarts {
@@ -280,6 +290,9 @@ impl Session<'_> {
             Some(restarts) => restarting(self.filled.server, restarts, &self.target, || self.engine.window(stage)),
         };
         let after = Clocks::read(server);
+        let used = of_brokers().zip(brokers_before).map(|(after, before)| Some(after?.since(&before?)));
+        let used: Vec<_> = used.zip(&self.brokers).map(|(used, before)| Some(before.as_ref()?.plus(&used?))).collect();
+        self.brokers = used;
         let held = watch.map_or_else(Vec::new, Watch::stop);
         // First: without file descriptors there are no clocks either.
         self.filled.server.responds().map_err(|reason| self.filled.server.explain(reason))?;
@@ -355,6 +368,7 @@ impl Session<'_> {
             kills,
             subscribers,
             multicasts,
+            brokers: broker_runs(server, &self.brokers),
             beside,
             checks: if aborted { Vec::new() } else { self.filled.checks(scenario) },
             quota: server.quota.as_ref().map(|quota| limited(quota, throttled_periods)),
@@ -397,6 +411,17 @@ impl Clocks {
             think_seconds: None,
         }
     }
+}
+
+/// The servers beside a server, with what each used where that is known.
+fn broker_runs(server: &Server, used: &[Option<Cpu>]) -> Vec<BrokerRun> {
+    let run = |(one, cpu): (&Neighbour, &Option<Cpu>)| BrokerRun {
+        program: one.program().to_owned(),
+        version: one.version.clone(),
+        was_there: one.process().is_none(),
+        cpu: *cpu,
+    };
+    server.neighbours.iter().zip(used).map(run).collect()
 }
 
 /// Ends the server and starts it again, so often as is said and at those times, while a window is measured. A server that does not start

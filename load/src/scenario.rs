@@ -5,6 +5,7 @@
 
 mod faults;
 mod programs;
+mod slots;
 mod streams;
 mod variants;
 
@@ -22,6 +23,7 @@ use crate::schedule::Schedule;
 use crate::template::Template;
 
 pub use programs::{Beside, Check};
+pub use slots::{MESSAGE, Over, Registry, Slot};
 pub use streams::{Acknowledges, Items, Of, RefusedBy, Restarts, Stage, Subscribers};
 pub use variants::{Mix, Sweep};
 
@@ -42,6 +44,9 @@ pub struct Scenario {
     /// Whether it is spoken over TLS.
     #[serde(default = "yes")]
     pub tls: bool,
+    /// Where registrations are, and over what messages come; without it in our own storage, and over Server-Sent Events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slot: Option<Slot>,
     /// What is in the server before.
     pub data: Data,
     /// How much is asked, for how long.
@@ -376,6 +381,9 @@ pub struct Effect {
     /// Whether more steps are as good.
     #[serde(default)]
     pub at_least: bool,
+    /// Where registrations are, if it is to be seen only there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registry: Option<Registry>,
 }
 
 /// Steps of a counter for each request.
@@ -411,6 +419,9 @@ pub struct Objective {
     /// The stage, from 1 on; none is all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<usize>,
+    /// Which of `sweep.fan_out` it is of; none is all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fan_out: Option<u64>,
     /// What is looked at.
     pub bound: Bound,
 }
@@ -570,6 +581,7 @@ impl Scenario {
             .or_else(|| self.promises_fault())
             .or_else(|| self.feeds_fault().map(|reason| of("feeds", reason)))
             .or_else(|| self.subscribers_fault().map(|reason| of("subscribers", reason)))
+            .or_else(|| self.slot_fault().map(|reason| of("slot", reason)))
             .or_else(|| self.restarts_fault().map(|reason| of("restarts", reason)))
             .or_else(|| self.beside_fault())
             .or_else(|| self.checks_fault())

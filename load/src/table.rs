@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use crate::quota::PERIOD_US;
-use crate::result::{Cell, Counts, Deliveries, Judged, Loop, Point, Run, State, Statistics, Validity};
+use crate::result::{BrokerRun, Cell, Counts, Deliveries, Judged, Loop, Point, Run, State, Statistics, Validity};
 use crate::rules::{client_bound, quota_not_binding};
 use crate::scenario::{Bound, Http};
 
@@ -111,6 +111,7 @@ fn write_run(run: &Run, out: &mut String) -> std::fmt::Result {
         let met = kills.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
         writeln!(out, "server ended {} times; requests in flight: {met}\n", kills.len())?;
     }
+    write_brokers(run, out)?;
     write_subscribers(run, out)?;
     write_multicasts(run, out)?;
     write_promises(run, out)?;
@@ -321,6 +322,21 @@ fn write_events(run: &Run, out: &mut String) -> std::fmt::Result {
     writeln!(out, "events/s: {}; appended MB/s: {}; server CPU us an event: {cpu}", rates.join(", "), figure(bytes))
 }
 
+/// The slot, and the servers beside ours with what they used.
+fn write_brokers(run: &Run, out: &mut String) -> std::fmt::Result {
+    let Some(slot) = run.scenario.slot else { return Ok(()) };
+    write!(out, "slot {slot}")?;
+    for broker in &run.brokers {
+        let BrokerRun { program, version, was_there, cpu } = broker;
+        let whose = if *was_there { "was there" } else { "started here" };
+        write!(out, "; {program} {version}, {whose}")?;
+        if let Some(cpu) = cpu {
+            write!(out, ", CPU {} %", figure(cpu.seconds() / run.window.seconds * 100.0))?;
+        }
+    }
+    writeln!(out, "\n")
+}
+
 /// What came to the subscribers of a stream, and how long it took from the intended start of an append and from its start.
 fn write_subscribers(run: &Run, out: &mut String) -> std::fmt::Result {
     let Some(subscribed) = &run.subscribers else { return Ok(()) };
@@ -357,6 +373,7 @@ fn write_multicasts(run: &Run, out: &mut String) -> std::fmt::Result {
         ("stray", found.stray),
         ("absent", found.absent),
         ("pending", found.pending),
+        ("failed", found.failed),
         ("unanswered", found.unanswered),
         ("resumed", found.lagged),
     ];
@@ -479,6 +496,9 @@ fn write_summary(runs: &[Run], out: &mut String) -> std::fmt::Result {
         rows.push(row);
     }
     write_rows(out, &rows)?;
+    if runs.len() > 1 {
+        write_messages(runs, out)?;
+    }
     match runs {
         [_] => Ok(()),
         _ if runs.iter().all(|run| run.cells.len() == 1) => write_alone(runs, out),
@@ -505,6 +525,41 @@ fn target(run: &Run) -> Option<(f64, String)> {
         }
         _ => None,
     })
+}
+
+/// What came of the messages of each run that sent some.
+fn write_messages(runs: &[Run], out: &mut String) -> std::fmt::Result {
+    let heads = [
+        "run",
+        "messages",
+        "targets",
+        "received",
+        "lost",
+        "doubled",
+        "stray",
+        "failed",
+        "last ms: p50",
+        "p99",
+        "max",
+        "received/s",
+        "server us each",
+    ];
+    let mut rows = vec![heads.map(str::to_owned).to_vec()];
+    for (run, name) in runs.iter().zip(short_names(runs)) {
+        let Some(found) = &run.multicasts else { continue };
+        let counts =
+            [found.answered, found.targets, found.received, found.lost, found.doubled, found.stray, found.failed];
+        let lag = found.last_lag.as_ref();
+        let mut row = vec![name];
+        row.extend(counts.map(|count| count.to_string()));
+        row.extend([quantile(lag, 0.5), quantile(lag, 0.99)]);
+        row.push(lag.map_or_else(absent, |lag| milliseconds(lag.max as f64)));
+        let received = found.received as f64;
+        let cpu = run.processes.server.filter(|_| found.received > 0).map(|cpu| figure(cpu.seconds() / received * 1e6));
+        row.extend([figure(received / run.window.seconds), cpu.unwrap_or_else(absent)]);
+        rows.push(row);
+    }
+    if rows.len() > 1 { write_rows(out, &rows) } else { Ok(()) }
 }
 
 /// Times of each operation of each run.

@@ -15,7 +15,7 @@ use crate::random::mixed;
 const MOST_LETTERS: u64 = 100_000_000;
 
 /// A text with places for the number of a row.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Template {
     text: String,
@@ -36,6 +36,11 @@ impl Template {
     /// The text of a row.
     pub fn of(&self, row: u64) -> String {
         self.with(row, 0, |_| {})
+    }
+
+    /// Whether it is no text at all.
+    pub fn is_empty(&self) -> bool {
+        self.text.is_empty()
     }
 
     /// Whether its text follows from a row alone.

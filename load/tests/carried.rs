@@ -1,6 +1,7 @@
 //! Every scenario that the program carries, against the real server: all answers are right, and the server's counters say so too.
 
 use strata_load::command::{SCENARIOS, scenario};
+use strata_load::neighbours::Neighbours;
 use strata_load::run::run;
 use strata_load::scenario::{Restarts, Sweep};
 use strata_load::server::Server;
@@ -36,7 +37,7 @@ fn every_answer_is_right_and_every_effect_is_seen() {
         let mut scenario = scenario.variants().remove(0);
         // Other programs are no matter of the server's.
         (scenario.beside, scenario.checks) = (Vec::new(), Vec::new());
-        let server = Server::start(&strata, &scenario, None).unwrap();
+        let server = Server::start(&strata, &scenario, None, Neighbours::default()).unwrap();
         let (run, _) = run(&scenario, &server, false).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(run.broken, [""; 0], "{name}");
         let (asked, ended) = (run.total.scheduled, run.total.ok + run.total.refused + run.total.censored);
@@ -53,7 +54,7 @@ fn every_answer_is_right_and_every_effect_is_seen() {
 fn a_server_that_was_there_is_left_as_it_was_found() {
     let mut scenario = scenario("throughput-write").unwrap();
     (scenario.load.seconds, scenario.load.requests, scenario.data.rows) = (None, Some(100), 100);
-    let started = Server::start(&binary(), &scenario, None).unwrap();
+    let started = Server::start(&binary(), &scenario, None, Neighbours::default()).unwrap();
     let there = Server::at(&started.url, false, Some(Trust::Everyone)).unwrap();
     // The second run would find the rows of the first.
     for _ in 0..2 {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::faulty_server::{answer, whole_request};
+use crate::publisher::Publisher;
 
 const DEVICES: usize = 8;
 
@@ -30,6 +31,8 @@ pub enum Fault {
     Neighbour,
     /// It does not say which request sent it.
     Nameless,
+    /// It is published without the id of the message.
+    WithoutId,
     /// It is pending for one of its targets, and comes half a second later.
     Late,
     /// It is pending for one of its targets, and does not come.
@@ -44,8 +47,31 @@ pub enum Fault {
     Refuses,
 }
 
+/// A NATS through which messages go to devices, in place of streams of HTTP.
+#[derive(Clone)]
+pub struct Through(Arc<Mutex<Publisher>>);
+
+impl Through {
+    /// One at a URL, with a stream or without.
+    pub fn new(url: &str, has_stream: bool) -> Self {
+        let mut publisher = Publisher::new(url);
+        if has_stream {
+            publisher.make_stream();
+        }
+        Self(Arc::new(Mutex::new(publisher)))
+    }
+
+    /// Replies to messages, so far.
+    pub fn replies(&self) -> usize {
+        let mut publisher = self.0.lock().unwrap();
+        publisher.flush();
+        publisher.replies
+    }
+}
+
 struct Held {
     fault: Fault,
+    through: Option<Through>,
     messages: u64,
     /// What each device is sent, and from when on it may be told.
     logs: [Vec<(Instant, Value)>; DEVICES],
@@ -57,9 +83,19 @@ type Shared = Arc<Mutex<Held>>;
 
 /// Starts one that lives as long as the process; its URL.
 pub fn start(fault: Fault) -> String {
+    started(fault, None)
+}
+
+/// The same, with devices that listen to a NATS.
+pub fn start_through(fault: Fault, through: &Through) -> String {
+    started(fault, Some(through.clone()))
+}
+
+fn started(fault: Fault, through: Option<Through>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let held = Held { fault, messages: 0, logs: Default::default(), live: [false; DEVICES] };
+    let live = [through.is_some(); DEVICES];
+    let held = Held { fault, through, messages: 0, logs: Default::default(), live };
     let shared: Shared = Arc::new(Mutex::new(held));
     std::thread::spawn(move || {
         for stream in listener.incoming() {
@@ -151,6 +187,12 @@ impl Held {
             _ => {}
         }
         let told = json!({"id": self.messages.to_string(), "message": message});
+        if let Some(Through(publisher)) = &self.through {
+            let (mut publisher, id) = (publisher.lock().unwrap(), (fault != Fault::WithoutId).then_some(self.messages));
+            let text = message.to_string();
+            to.iter().for_each(|(device, _)| publisher.publish(&format!("strata.Device.d{device}"), id, &text));
+            publisher.flush();
+        }
         to.into_iter().for_each(|(device, from)| self.logs[device].push((from, told.clone())));
         if self.fault == Fault::Lags && self.logs[0].len() == BEFORE + 1 {
             self.live[0] = false;

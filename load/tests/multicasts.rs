@@ -39,14 +39,16 @@ body = '{{"call":{call},"room":"r{n%2}"}}'
 expect = { status = 200, has = { "/failed" = "0" }, between = { "/targets" = [4, 5] } }
 "#;
 
-fn text(changes: &[(&str, &str)]) -> String {
+/// The text of the scenario with changes.
+pub fn text(changes: &[(&str, &str)]) -> String {
     changes.iter().fold(SCENARIO.to_owned(), |text, (from, to)| {
         assert!(text.contains(from), "{from}");
         text.replacen(from, to, 1)
     })
 }
 
-fn changed(changes: &[(&str, &str)]) -> Scenario {
+/// The scenario with changes.
+pub fn changed(changes: &[(&str, &str)]) -> Scenario {
     Scenario::parse("devices.toml", &text(changes)).unwrap()
 }
 

@@ -106,6 +106,7 @@ fn right(open: bool) -> Run {
         ceiling: None,
         pinned: None,
         held: Vec::new(),
+        brokers: Vec::new(),
         beside: Vec::new(),
         checks: Vec::new(),
         feeds: Vec::new(),

@@ -210,8 +210,8 @@ _OF_TOOL = (
     "WARMUP_REQUESTS",
 )
 
-_OF_OURS = ("STRATA_BENCH_DIR", "STRATA_COMPARE_DIR")
-"""Where this command keeps what it builds and measures."""
+_OF_OURS = ("STRATA_BENCH_DIR", "STRATA_COMPARE_DIR", "STRATA_NATS_SERVER", "STRATA_REDIS_SERVER")
+"""Where this command keeps what it builds and measures, and where programs are that the load tool starts beside the server."""
 
 
 def names_a_server(flags: Sequence[str]) -> bool:

@@ -32,13 +32,15 @@ pub fn read(
     unversioned(headers)?;
     let record = registry.read(database, table, id)?.ok_or_else(|| no_record(table, id))?;
     let validator = Validator::of(&record);
-    match query {
-        None => represented(database, table, record.json(), validator, headers, accepted),
+    let mut answer = match query {
+        None => represented(database, table, record.json(), validator, headers, accepted)?,
         Some(query) => {
             let validator = validator.of_selection(query.text.as_bytes());
-            represented(database, table, &query.text_of(&record.view())?, validator, headers, accepted)
+            represented(database, table, &query.text_of(&record.view())?, validator, headers, accepted)?
         }
-    }
+    };
+    answer.headers_mut().extend(sunset(table, &record)?.map(|sunset| (SUNSET, sunset)));
+    Ok(answer)
 }
 
 /// `PUT /T/{id}`: 200 if replaced, 201 if created.

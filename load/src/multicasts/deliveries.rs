@@ -18,6 +18,8 @@ pub struct Received {
     pub lagged: u64,
     /// Whether the server ended it, or refused it.
     pub ended: bool,
+    /// Whether it reads nothing until requests end: what comes to it is late on purpose.
+    pub is_stalled: bool,
 }
 
 /// Where figures by fan-out are told apart: targets up to so many.
@@ -58,7 +60,7 @@ pub struct Delivered {
     pub ended: u64,
     /// From the intended start of the request to each arrival; nanoseconds. Of requests in a window.
     pub lag: Histogram<u64>,
-    /// To the last arrival of each message that was received at all.
+    /// To the last arrival of each message, among those that read all the time.
     pub last_lag: Histogram<u64>,
     /// By fan-out, as [`FAN_OUTS`] has it: messages, those received, and the last arrivals.
     pub by_fan_out: Vec<(u64, u64, Histogram<u64>)>,
@@ -114,7 +116,8 @@ impl Delivered {
         }
     }
 
-    /// By request: to how many subscribers its message came, and when to the last. What came again, or was sent by no request, is noted.
+    /// By request: to how many subscribers its message came, and when to the last that read all the time, if it came to one. What came again,
+    /// or was sent by no request, is noted.
     fn arrivals(&mut self, sends: &[Send], received: &[Received]) -> HashMap<u64, (u64, u64)> {
         let known: HashMap<u64, &Send> = sends.iter().map(|send| (send.call, send)).collect();
         let mut arrived: HashMap<u64, (u64, u64)> = HashMap::new();
@@ -130,7 +133,7 @@ impl Delivered {
                     continue;
                 };
                 let (count, last) = arrived.entry(*call).or_default();
-                (*count, *last) = (*count + 1, (*last).max(*time));
+                (*count, *last) = (*count + 1, if one.is_stalled { *last } else { (*last).max(*time) });
                 if send.is_measured && send.answer.is_some() {
                     self.unrecorded += u64::from(self.lag.record(time.saturating_sub(send.intended)).is_err());
                 }
@@ -139,7 +142,7 @@ impl Delivered {
         arrived
     }
 
-    /// Adds a message that came to so many, to the last of them then.
+    /// Adds a message that came to so many, to the last that read all the time then, or to none of those.
     fn add(&mut self, send: &Send, answer: &Answer, count: u64, last: u64) {
         let due = answer.delivered + answer.pending;
         let late = if self.lagged > 0 { answer.absent } else { 0 };
@@ -159,7 +162,7 @@ impl Delivered {
         let at = FAN_OUTS.iter().position(|most| answer.targets <= *most).unwrap_or(FAN_OUTS.len() - 1);
         let (messages, came, last_lag) = &mut self.by_fan_out[at];
         (*messages, *came) = (*messages + 1, *came + count);
-        if count > 0 {
+        if last > 0 {
             let lag = last.saturating_sub(send.intended);
             self.unrecorded += u64::from(self.last_lag.record(lag).is_err() || last_lag.record(lag).is_err());
         }

@@ -1,5 +1,7 @@
-//! Subscribers of records to which messages are sent: Server-Sent Events from before the warm-up until everything that has to come has
-//! come, or the drain is over. One that is told that it is behind resumes where it was, and so does one that read nothing and was cut off.
+//! Subscribers of records to which messages are sent: Server-Sent Events, or NATS, from before the warm-up until everything that has to come
+//! has come, or the drain is over. One that is told that it is behind resumes where it was, and so does one that read nothing and was cut off.
+
+mod nats;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -19,7 +21,7 @@ use tokio::task::LocalSet;
 use crate::connection::{Connection, Target};
 use crate::json::Json;
 use crate::pinning::pin;
-use crate::scenario::{Http, Subscribers};
+use crate::scenario::{Http, MESSAGE, Over, Subscribers};
 use crate::streams::appends::nanoseconds;
 
 use super::deliveries::Received;
@@ -53,6 +55,15 @@ enum Stage {
 /// Whether one of them is open, or why it is not.
 type Opened = Result<(), String>;
 
+/// Where subscribers find a NATS.
+#[derive(Clone, Debug)]
+pub struct Nats {
+    /// Addresses or URLs, with commas between.
+    pub servers: String,
+    /// Whether they reply to each message.
+    pub replies: bool,
+}
+
 /// Running subscribers.
 #[derive(Debug)]
 pub struct Listening {
@@ -70,13 +81,14 @@ impl Listening {
     pub fn start<'a>(
         kinds: impl Iterator<Item = &'a Subscribers>,
         target: impl Fn(Http) -> Result<Target, String>,
+        nats: Option<Nats>,
         processors: Option<&[usize]>,
     ) -> Result<Self, String> {
         let (stage, stages) = watch::channel(Stage::Loading);
         let (opened, open) = mpsc::channel();
         let came = Arc::<AtomicU64>::default();
         let (one, two, opening) = (target(Http::One)?, target(Http::Two)?, Semaphore::new(OPENED_AT_ONCE));
-        let shared = Shared { one, two, stages, opening, came: Arc::clone(&came) };
+        let shared = Shared { one, two, nats, stages, opening, came: Arc::clone(&came) };
         let (kinds, processors): (Vec<_>, _) = (kinds.cloned().collect(), processors.map(<[usize]>::to_vec));
         let number: usize = kinds.iter().map(|kind| kind.count).sum();
         let body = move || {
@@ -121,6 +133,7 @@ struct Shared {
     one: Target,
     /// For those that share connections.
     two: Target,
+    nats: Option<Nats>,
     stages: watch::Receiver<Stage>,
     opening: Semaphore,
     came: Arc<AtomicU64>,
@@ -128,16 +141,18 @@ struct Shared {
 
 async fn listen_all(kinds: Vec<Subscribers>, shared: Rc<Shared>, opened: mpsc::Sender<Opened>) -> Vec<Received> {
     let mut tasks = Vec::new();
-    for kind in &kinds {
-        let mut connections = connections_of(kind, &shared);
+    for kind in kinds {
+        if kind.over != Over::Sse {
+            tasks.extend(nats::start(kind, &shared, &opened));
+            continue;
+        }
+        let mut connections = connections_of(&kind, &shared);
         tasks.extend((0..kind.count).map(|number| {
             let listener = Listener {
                 path: kind.path.of(number as u64),
-                call: kind.call.clone().unwrap_or_default(),
-                each: kind.each.iter().map(|(at, text)| (at.clone(), text.of(number as u64))).collect(),
                 is_stalled: kind.is_stalled(number),
+                inbox: Inbox::new(&kind, number, &shared),
                 shared: Rc::clone(&shared),
-                received: RefCell::default(),
             };
             // The last of a list, which was made in the other order.
             let connection = connections.pop().expect("there is one for each");
@@ -147,13 +162,13 @@ async fn listen_all(kinds: Vec<Subscribers>, shared: Rc<Shared>, opened: mpsc::S
                     () = listener.listen(&connection, opened) => {}
                     _ = stages.wait_for(|stage| *stage == Stage::Over) => {}
                 }
-                listener.received.into_inner()
+                vec![listener.inbox.into_received()]
             })
         }));
     }
     let mut all = Vec::with_capacity(tasks.len());
     for task in tasks {
-        all.push(task.await.expect("no subscriber panics"));
+        all.extend(task.await.expect("no subscriber panics"));
     }
     all
 }
@@ -175,14 +190,61 @@ fn connections_of(kind: &Subscribers, shared: &Shared) -> Vec<Connection> {
     }
 }
 
-/// One of them, as it goes.
-struct Listener {
-    path: String,
+/// What one of them has received, and how it reads messages.
+struct Inbox {
     call: String,
     each: Vec<(String, String)>,
-    is_stalled: bool,
-    shared: Rc<Shared>,
     received: RefCell<Received>,
+    came: Arc<AtomicU64>,
+}
+
+impl Inbox {
+    fn new(kind: &Subscribers, number: usize, shared: &Shared) -> Self {
+        // Over NATS there is what stands in the message alone.
+        let within = if kind.over == Over::Sse { "" } else { MESSAGE };
+        let pointer = |pointer: &String| pointer.strip_prefix(within).unwrap_or(pointer).to_owned();
+        let received = Received { is_stalled: kind.is_stalled(number), ..Received::default() };
+        Self {
+            call: kind.call.as_ref().map(pointer).unwrap_or_default(),
+            each: kind.each.iter().map(|(at, text)| (pointer(at), text.of(number as u64))).collect(),
+            received: RefCell::new(received),
+            came: Arc::clone(&shared.came),
+        }
+    }
+
+    /// Notes a message that has come now. One that does not say which request sent it, or is for another, is a stray.
+    fn note(&self, data: &[u8]) {
+        let now = nanoseconds(Instant::now());
+        let read = Json::read(data);
+        let call = read.as_ref().and_then(|read| read.at(&self.call)?.number());
+        let is_for_it =
+            |read: &Json<'_>| self.each.iter().all(|(at, text)| read.at(at).is_some_and(|value| value.text() == *text));
+        match call.filter(|_| read.as_ref().is_some_and(is_for_it)) {
+            Some(call) => self.received.borrow_mut().messages.push((call, now)),
+            None => self.received.borrow_mut().strays += 1,
+        }
+        self.came.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn lag(&self) {
+        self.received.borrow_mut().lagged += 1;
+    }
+
+    fn end(&self) {
+        self.received.borrow_mut().ended = true;
+    }
+
+    fn into_received(self) -> Received {
+        self.received.into_inner()
+    }
+}
+
+/// One of them over HTTP, as it goes.
+struct Listener {
+    path: String,
+    is_stalled: bool,
+    inbox: Inbox,
+    shared: Rc<Shared>,
 }
 
 /// What was understood of a stream.
@@ -225,11 +287,11 @@ impl Listener {
                 if let (Some(opened), Err(failure)) = (opened, ended) {
                     let _ = opened.send(Err(format!("{}: a subscriber has no stream: {failure}", self.path)));
                 }
-                self.received.borrow_mut().ended = true;
+                self.inbox.end();
                 // What has ended has no more to come.
                 return std::future::pending().await;
             }
-            self.received.borrow_mut().lagged += 1;
+            self.inbox.lag();
             last_id = events.last_id;
         }
     }
@@ -255,25 +317,11 @@ impl Listener {
                 }
                 let (name, data) = (std::mem::take(&mut events.name), std::mem::take(&mut events.data));
                 match &name[..] {
-                    b"message" => self.note(&data),
+                    b"message" => self.inbox.note(&data),
                     b"lagged" => events.lagged = true,
                     _ => {}
                 }
             }
         }
-    }
-
-    fn note(&self, data: &[u8]) {
-        let now = nanoseconds(Instant::now());
-        let read = Json::read(data);
-        let call = read.as_ref().and_then(|read| read.at(&self.call)?.number());
-        let is_for_it =
-            |read: &Json<'_>| self.each.iter().all(|(at, text)| read.at(at).is_some_and(|value| value.text() == *text));
-        let mut received = self.received.borrow_mut();
-        match call {
-            Some(call) if read.as_ref().is_some_and(is_for_it) => received.messages.push((call, now)),
-            _ => received.strays += 1,
-        }
-        self.shared.came.fetch_add(1, Ordering::SeqCst);
     }
 }

@@ -296,6 +296,9 @@ impl Scenario {
             if !objective.operation.as_ref().is_none_or(known) {
                 return fault("no operation has this name");
             }
+            if objective.fan_out.is_some_and(|number| !self.sweep.fan_out.contains(&number)) {
+                return fault("fan_out: one of those of the sweep");
+            }
             if let Some(reason) = objective.bound.fault() {
                 return fault(reason);
             }

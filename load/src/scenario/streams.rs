@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::template::Template;
 
+use super::Over;
+
 /// A list in the body of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -77,8 +79,15 @@ pub struct Subscribers {
     pub count: usize,
     /// Its path and query, in which `{n}` is the number of the subscriber: `stream=sse`, or `wait=` of a read that is asked again from where
     /// it ended. To whom messages are sent, each has the path of another record.
+    #[serde(default, skip_serializing_if = "Template::is_empty")]
     pub path: Template,
-    /// Connections of HTTP/2 that they share; without it each has one of HTTP/1.1.
+    /// Over what messages come to them.
+    #[serde(default, skip_serializing_if = "Over::is_sse")]
+    pub over: Over,
+    /// What each listens to over NATS, in place of a path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<Template>,
+    /// Connections that they share, of HTTP/2 or to NATS, over JetStream each with a consumer; without it each has one, of HTTP/1.1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<usize>,
     /// A JSON pointer to where a message says which request sent it (`{call}`); without it they are subscribers of a stream.

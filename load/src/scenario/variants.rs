@@ -1,5 +1,5 @@
-//! What is varied from run to run: the mix, the connections, the server's processors, the targets of a message, the programs, or one
-//! operation at a time; and how often each is run.
+//! What is varied from run to run: the mix, the connections, the server's processors, the targets of a message, the slot, the programs, or
+//! one operation at a time; and how often each is run.
 //!
 //! Each variant is a scenario of its own, with a name of its own, so that a result says what was run without its siblings. Where a
 //! mix leaves a kind of work out, its operations are gone, not there with a weight of 0: what never runs is no operation.
@@ -14,7 +14,7 @@ use crate::template::Template;
 
 use super::faults::{MOST_CONNECTIONS, is_program, is_share};
 use super::programs::PROGRAM;
-use super::{Bound, Class, Operation, Scenario, Steps};
+use super::{Bound, Class, Operation, Scenario, Slot, Steps};
 
 /// What is varied; each combination is a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -30,6 +30,8 @@ pub struct Sweep {
     pub server_cpus: Vec<f64>,
     /// What stands for `{fan_out}` in operations and effects.
     pub fan_out: Vec<u64>,
+    /// Where registrations are, and over what messages come.
+    pub slots: Vec<Slot>,
     /// What stands for `{program}` in the names of programs.
     pub programs: Vec<String>,
     /// Whether each operation runs alone.
@@ -120,11 +122,17 @@ impl Sweep {
         if self.fan_out.is_empty() == scenario.has_fan_out() {
             return fault("fan_out", "numbers for {fan_out}, which stands in an operation".to_owned());
         }
+        if scenario.slot.is_some() && !self.slots.is_empty() {
+            return fault("slots", "the scenario has a slot: slot".to_owned());
+        }
+        if let Some((slot, reason)) = self.slots.iter().find_map(|slot| Some((slot, scenario.fault_in(*slot)?))) {
+            return fault("slots", format!("{slot}: {reason}"));
+        }
         let repeats = self.repeats.map_or(1, |repeats| repeats.get() as usize);
         let apart = if self.apart { scenario.operations.len() } else { 1 };
         let (mixes, connections, programs) = (self.mixes.len(), self.connections.len(), self.programs.len());
         let (rates, server_cpus, fan_out) = (self.rates.len(), self.server_cpus.len(), self.fan_out.len());
-        let varied = [repeats, apart, mixes, connections, rates, server_cpus, fan_out, programs];
+        let varied = [repeats, apart, mixes, connections, rates, server_cpus, fan_out, self.slots.len(), programs];
         if varied.into_iter().fold(1, |runs: usize, values| runs.saturating_mul(values.max(1))) > 10_000 {
             return fault("repeats", "at most ten thousand runs in all".to_owned());
         }
@@ -179,8 +187,11 @@ impl Scenario {
                     effect.each = Steps::Number(text.with_fan_out(*number).of(0).parse().unwrap_or(0.0));
                 }
             }
+            scenario.objectives.retain(|objective| objective.fan_out.is_none_or(|own| own == *number));
+            scenario.objectives.iter_mut().for_each(|objective| objective.fan_out = None);
             scenario.name += &format!("-{number}");
         });
+        vary(&mut variants, &sweep.slots, |scenario, slot| scenario.put_into(*slot));
         vary(&mut variants, &sweep.programs, |scenario, program| {
             let names = scenario.beside.iter_mut().map(|beside| &mut beside.program);
             let names = names.chain(scenario.checks.iter_mut().map(|check| &mut check.program));
@@ -188,6 +199,7 @@ impl Scenario {
             scenario.name += &format!("-{program}");
         });
         for scenario in &mut variants {
+            scenario.keep_own_effects();
             scenario.name += &scenario.repeat.map_or(String::new(), |repeat| format!("-repeat-{repeat}"));
         }
         variants

@@ -96,7 +96,11 @@ impl Subscribers {
             () if self.call.is_none() && has_more => Some("connections, each and stalled are of those with a call"),
             () if !are_pointers => Some("call and each: pointers of JSON begin with /"),
             () if !self.each.values().all(Template::is_of_row) => Some(NO_ITEMS),
-            () if self.call.is_some() && self.count > 1 && self.path.of(0) == self.path.of(1) => {
+            () if !self.over.is_sse() && self.subject_fault().is_some() => self.subject_fault(),
+            () if self.over.is_sse() && self.subject.is_some() => {
+                Some("subject: what is listened to over NATS: over = \"nats\", or \"jetstream\"")
+            }
+            () if self.call.is_some() && self.over.is_sse() && self.count > 1 && self.path.of(0) == self.path.of(1) => {
                 Some("path: each listens to another record: {n}")
             }
             () if !(0.0..=1.0).contains(&self.stalled) => Some("stalled: a share of them, from 0 to 1"),
@@ -144,7 +148,8 @@ impl Scenario {
         let is_path = |subscribers: &Subscribers| {
             let path = subscribers.path.of(0);
             let kinds = [path.contains("stream=sse"), path.contains("wait=") && subscribers.call.is_none()];
-            path.starts_with('/') && path.parse::<http::Uri>().is_ok() && kinds[0] != kinds[1]
+            let is_right = path.starts_with('/') && path.parse::<http::Uri>().is_ok() && kinds[0] != kinds[1];
+            is_right || !subscribers.over.is_sse()
         };
         let sends = self.operations.iter().any(Operation::sends);
         let (listens, follows) = (self.listeners().next().is_some(), self.followers().next().is_some());
