@@ -6,8 +6,8 @@ use http::{HeaderMap, StatusCode};
 
 use super::media::{Accepted, Format, ListWriter};
 use super::{
-    Answer, PIECE_BYTES, Result, Validator, empty, expected, link_to_next, list_head, location, no_record,
-    of_whole_list, represented, written,
+    Answer, PIECE_BYTES, Result, SUNSET, Validator, empty, expected, link_to_next, list_head, location, no_record,
+    of_whole_list, represented, sunset, written,
 };
 use crate::error::{Error, Place};
 use crate::multicast::{Registered, Registry};
