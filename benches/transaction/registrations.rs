@@ -31,7 +31,7 @@ const MADE: i64 = 4_000_000_000_000_000;
 
 /// How many end at once, and the time between two such groups.
 const GROUP: u64 = 1000;
-const APART: i64 = 1_000_000;
+const APART: i64 = 60_000_000;
 
 /// An id that a client gives, with room for a number.
 const NEW: &str = "new-00000000";
