@@ -23,10 +23,10 @@ use tempfile::TempDir;
 const NATS_VERSION: (u64, u64) = (2, 10);
 
 /// Variable that names the program of NATS.
-const NATS_VARIABLE: &str = "STRATA_NATS_SERVER";
+const NATS_VARIABLE: &str = "STRATA_NATS_PROGRAM";
 
 /// Variable that names the program of Redis.
-const REDIS_VARIABLE: &str = "STRATA_REDIS_SERVER";
+const REDIS_VARIABLE: &str = "STRATA_REDIS_PROGRAM";
 
 /// Variable under which a test without its broker fails.
 const REQUIRED_VARIABLE: &str = "STRATA_REQUIRE_BROKERS";

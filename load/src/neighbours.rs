@@ -18,9 +18,6 @@ use crate::scenario::{Over, Scenario, Slot};
 /// How long one that is there may take to say what it is.
 const TO_SAY: Duration = Duration::from_secs(5);
 
-/// Variables of this program's own that the server would take for options of its own.
-pub const VARIABLES: [&str; 2] = ["STRATA_NATS_SERVER", "STRATA_REDIS_SERVER"];
-
 /// What a server beside ours is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {

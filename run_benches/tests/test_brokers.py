@@ -41,7 +41,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 def test_the_programs_of_the_system_are_taken(machine: Machine) -> None:
     nats, redis = machine.program(machine.bin, "nats-server", "2.10.29"), machine.program(machine.bin, "redis-server", "7.0.15")
     found = brokers.environment()
-    assert found == {"STRATA_NATS_SERVER": nats, "STRATA_REDIS_SERVER": redis}
+    assert found == {"STRATA_NATS_PROGRAM": nats, "STRATA_REDIS_PROGRAM": redis}
     assert machine.fetched == 0 and brokers.remedies(found) == []
 
 
@@ -49,7 +49,7 @@ def test_the_programs_of_the_system_are_taken(machine: Machine) -> None:
 def test_one_that_is_too_old_is_replaced_by_the_wheel_once(machine: Machine, version: str) -> None:
     machine.program(machine.bin, "nats-server", version)
     wheel = str(machine.venv / "bin/nats-server")
-    assert [brokers.environment()["STRATA_NATS_SERVER"] for _ in range(2)] == [wheel, wheel]
+    assert [brokers.environment()["STRATA_NATS_PROGRAM"] for _ in range(2)] == [wheel, wheel]
     assert machine.fetched == 1
 
 

@@ -42,10 +42,16 @@ impl TryFrom<String> for Address {
         let refused = || "expected host:port or a URL of a broker, such as nats://localhost:4222".to_owned();
         let uri: Uri = text.parse().map_err(|_| refused())?;
         match uri.authority() {
-            Some(authority) if !authority.host().is_empty() => Ok(Self { text, uri }),
+            Some(authority) if !authority.host().is_empty() && has_good_port(authority) => Ok(Self { text, uri }),
             _ => Err(refused()),
         }
     }
+}
+
+/// Returns whether an authority has a number for its port, or none.
+fn has_good_port(authority: &Authority) -> bool {
+    let address = authority.as_str().rsplit_once('@').map_or(authority.as_str(), |(_, address)| address);
+    address == authority.host() || authority.port_u16().is_some()
 }
 
 impl fmt::Display for Address {

@@ -14,8 +14,6 @@ use super::client::{Connection, ask, schema, wait_until};
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_strata"));
     command.args(arguments).stdin(Stdio::null());
-    // Of the tests: to the binary it is one of its own variables, misspelt.
-    command.env_remove("STRATA_NATS_SERVER");
     command
 }
 

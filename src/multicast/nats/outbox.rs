@@ -55,10 +55,10 @@ const ENTRY_BYTES: usize = 128;
 const LOOK: Duration = Duration::from_secs(1);
 
 /// How long nothing may be heard before all is sent again; twice as long each time.
-const PATIENCE: Duration = Duration::from_secs(5);
+const ACKNOWLEDGEMENT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The longest that it becomes.
-const LONGEST_PATIENCE: Duration = Duration::from_secs(60);
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The outbox.
 pub(super) struct Outbox {
@@ -119,7 +119,7 @@ struct State {
     /// Acknowledged, and to be deleted.
     done: Vec<(String, Room)>,
     last_word: Instant,
-    patience: Duration,
+    timeout: Duration,
     /// Whether the stream is known to be there.
     is_ready: bool,
     /// Until when nothing is sent.
@@ -169,7 +169,7 @@ impl Outbox {
             unacknowledged: 0,
             done: Vec::new(),
             last_word: Instant::now(),
-            patience: PATIENCE,
+            timeout: ACKNOWLEDGEMENT_TIMEOUT,
             is_ready: false,
             paused_until: None,
             is_failing: false,
@@ -219,7 +219,7 @@ impl Outbox {
         let Some(begun) = state.begun.get_mut(&number) else { return };
         let Some(mark) = begun.marks.get_mut(position) else { return };
         let before = *mark;
-        (state.last_word, state.patience) = (Instant::now(), PATIENCE);
+        (state.last_word, state.timeout) = (Instant::now(), ACKNOWLEDGEMENT_TIMEOUT);
         match word {
             Word::Acknowledged if before != Mark::Acknowledged => {
                 *mark = Mark::Acknowledged;
@@ -254,8 +254,8 @@ impl Outbox {
     /// Sends all again if nothing was heard for long.
     fn look_at_time(&self) {
         let mut state = self.state.lock();
-        if state.unacknowledged > 0 && state.last_word.elapsed() > state.patience {
-            state.patience = (state.patience * 2).min(LONGEST_PATIENCE);
+        if state.unacknowledged > 0 && state.last_word.elapsed() > state.timeout {
+            state.timeout = (state.timeout * 2).min(LONGEST_TIMEOUT);
             state.last_word = Instant::now();
             state.send_again();
         }
