@@ -35,6 +35,9 @@ OF_THE_RUNNER = frozenset(f"STRATA_{name}" for name in ("DRIVEN", "TURN", "COUNT
 BROKERS = ("--features", "strata/nats,strata/redis")
 """The features by which the server speaks to brokers."""
 
+OF_BROKERS = ("brokers", "multicast", "nats", "redis")
+"""What the names of the tests that need them have in common."""
+
 
 class Skip(Exception):
     """The machine cannot run this step; the text is the command that would change that."""
@@ -172,7 +175,7 @@ def _over_brokers() -> bool:
     programs = brokers.environment()
     lacking = brokers.remedies(programs)
     required = {} if lacking else {"STRATA_REQUIRE_BROKERS": "1"}
-    passed = _call(["cargo", "test", "--release", "--workspace", "--lib", "--test", "main", *BROKERS, "--", "brokers"], programs | required)
+    passed = _call(["cargo", "test", "--release", "--workspace", "--lib", "--test", "main", *BROKERS, "--", *OF_BROKERS], programs | required)
     if passed and lacking:
         raise Skip(" and ".join(lacking))
     return passed

@@ -291,13 +291,6 @@ class Pinned:
 
 
 @dataclass
-class Multicasts:
-    """What came of messages: how long each took from its intended start to the last subscriber that read all the time."""
-
-    last_lag: Statistics | None
-
-
-@dataclass
 class Result:
     """What is read of a result of the load tool."""
 
