@@ -27,6 +27,15 @@ pub const POOL: u64 = 1024;
 
 /// The schema of the product with this many indexes.
 pub fn schema(indexes: u32) -> Schema {
+    parsed(indexes, "")
+}
+
+/// The same as a registry, with this time to live in seconds: an index on the deadline comes on top.
+pub fn expiring_schema(indexes: u32, seconds: u32) -> Schema {
+    parsed(indexes, &format!("(expiration: {seconds})"))
+}
+
+fn parsed(indexes: u32, arguments: &str) -> Schema {
     let [name, category, price, stock, in_stock, rating, description] = match indexes {
         0 => [""; 7],
         1 => ["", HASH, "", "", "", "", ""],
@@ -35,7 +44,7 @@ pub fn schema(indexes: u32) -> Schema {
         other => panic!("no schema with {other} indexes"),
     };
     let sdl = format!(
-        "type Product @table @export {{
+        "type Product @table{arguments} @export {{
             id: ID @primaryKey
             name: String! {name}
             category: String {category}

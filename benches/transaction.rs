@@ -5,11 +5,15 @@
 //! prepared beforehand. For a replace and an abort, both sides parse a JSON body. An update reads the record once and touches only the
 //! entries that change; its floor, and that of a delete, build keys from an id and values as Strata does. A batch is all or none, and an
 //! abort writes nothing; the peer is RocksDB's own optimistic transactions, with options and column family resolved once, reads pinned, and
-//! a new transaction each time, since the binding reuses none. Every write takes locks except the create whose id Strata makes.
+//! a new transaction each time, since the binding reuses none. Every write takes locks except the create whose id Strata makes. A registration is a record with a deadline:
+//! it is put, renewed, and deleted together with others that have ended.
 
 mod floor;
 mod prepared;
 mod verbs;
+
+#[path = "transaction/registrations.rs"]
+mod registrations;
 
 use floor::{Optimistic, Raw};
 use prepared::{MEMTABLE, Ours, SST, WRITES, WRITTEN, described, options, records, soft};
@@ -23,6 +27,7 @@ fn main() {
         changes(suite);
         transactions(suite);
         strong(suite);
+        registrations::rows(suite);
     });
 }
 

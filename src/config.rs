@@ -11,7 +11,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Place, Result};
-use crate::{feed, handlers, ingress, observability, size, static_files, storage, tls};
+use crate::{feed, handlers, ingress, multicast, observability, size, static_files, storage, tls};
 
 const PREFIX: &str = "STRATA_";
 
@@ -61,6 +61,8 @@ pub struct Config {
     pub handlers: handlers::Options,
     /// Of the ingress.
     pub ingress: ingress::Options,
+    /// Of multicasts.
+    pub multicast: multicast::Options,
     /// Of the observability.
     pub observability: observability::Options,
     /// Of the static files.
@@ -95,6 +97,7 @@ impl Default for Config {
             feed: feed::Options::default(),
             handlers: handlers::Options::default(),
             ingress: ingress::Options::default(),
+            multicast: multicast::Options::default(),
             observability: observability::Options::default(),
             static_files: static_files::Options::default(),
             // A write that would have to wait for the engine would make all others of its thread wait, too.
@@ -194,6 +197,8 @@ pub struct Flags {
     #[command(flatten)]
     ingress: IngressFlags,
     #[command(flatten)]
+    multicast: MulticastFlags,
+    #[command(flatten)]
     observability: ObservabilityFlags,
     #[command(flatten)]
     static_files: StaticFilesFlags,
@@ -205,7 +210,7 @@ pub struct Flags {
 
 #[derive(Args, Debug, Default, Serialize)]
 struct FeedFlags {
-    /// The maximum number of change feed subscribers [default: 1000; in the file feed.subscribers]
+    /// The maximum number of change feed subscribers [default: 10000; in the file feed.subscribers]
     #[arg(
         id = "feed_subscribers",
         long = "feed-subscribers",
@@ -235,6 +240,64 @@ struct FeedFlags {
     )]
     #[serde(skip_serializing_if = "Option::is_none")]
     keep_alive_ms: Option<u64>,
+}
+
+#[derive(Args, Debug, Default, Serialize)]
+struct MulticastFlags {
+    /// The maximum size of a message [default: 64K; in the file multicast.bytes]
+    #[arg(
+        id = "multicast_bytes",
+        long = "multicast-bytes",
+        value_name = "SIZE",
+        env = "STRATA_MULTICAST_BYTES",
+        value_parser = size::parse
+    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<usize>,
+    /// How long an idempotency key of a multicast is known, in seconds [default: 3600; in the file multicast.keep_s]
+    #[arg(
+        id = "multicast_keep_s",
+        long = "multicast-keep-s",
+        value_name = "SECONDS",
+        env = "STRATA_MULTICAST_KEEP_S",
+        value_parser = number::<u64>
+    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    keep_s: Option<u64>,
+    /// The maximum number of multicasts without a response [default: 64; in the file multicast.in_flight]
+    #[arg(
+        id = "multicasts_in_flight",
+        long = "multicasts-in-flight",
+        value_name = "NUMBER",
+        env = "STRATA_MULTICASTS_IN_FLIGHT",
+        value_parser = number::<usize>
+    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    in_flight: Option<usize>,
+    /// Publish messages through these servers of NATS, too: host:port or URLs; repeatable [in the file multicast.nats_servers]
+    #[arg(long, value_name = "ADDRESS", env = "STRATA_NATS_SERVERS", value_delimiter = ',', value_parser = address_of_broker)]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    nats_servers: Vec<String>,
+    /// Delivered over NATS: somebody subscribed, or answered [default: interest; in the file multicast.nats_receipts]
+    #[arg(long, value_name = "RECEIPTS", env = "STRATA_NATS_RECEIPTS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nats_receipts: Option<multicast::Receipts>,
+    /// Number of connections to NATS [default: 10; in the file multicast.nats_connections]
+    #[arg(long, value_name = "NUMBER", env = "STRATA_NATS_CONNECTIONS", value_parser = number::<usize>)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nats_connections: Option<usize>,
+    /// Publish to a stream of NATS, and keep messages until it has them [in the file multicast.jetstream]
+    #[arg(long, value_name = "BOOLEAN", env = "STRATA_JETSTREAM", num_args = 0..=1, default_missing_value = "true")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    jetstream: Option<bool>,
+    /// The maximum size of all messages kept for the stream [default: 1G; in the file multicast.outbox_bytes]
+    #[arg(long, value_name = "SIZE", env = "STRATA_OUTBOX_BYTES", value_parser = size::parse)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outbox_bytes: Option<usize>,
+    /// The Redis of tables with registry: "redis": host:port or a URL [in the file multicast.redis_addr]
+    #[arg(long, value_name = "ADDRESS", env = "STRATA_REDIS_ADDR", value_parser = address_of_broker)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    redis_addr: Option<String>,
 }
 
 #[derive(Args, Debug, Default, Serialize)]
@@ -447,11 +510,15 @@ impl Config {
             ("ingress.appends_in_flight", self.ingress.appends_in_flight as u64),
             ("ingress.append_bytes_in_flight", self.ingress.append_bytes_in_flight as u64),
             ("ingress.request_timeout_ms", self.ingress.request_timeout_ms),
+            ("multicast.bytes", self.multicast.bytes as u64),
+            ("multicast.in_flight", self.multicast.in_flight as u64),
+            ("multicast.nats_connections", self.multicast.nats_connections as u64),
+            ("multicast.outbox_bytes", self.multicast.outbox_bytes as u64),
             ("observability.access_log_lines", self.observability.access_log_lines as u64),
         ];
         match at_least_one.iter().find(|(_, value)| *value == 0) {
             Some((name, _)) => Err(Error::invalid(format!("the option {name} must be at least 1"))),
-            None => Ok(()),
+            None => self.multicast.check(),
         }
     }
 }
@@ -483,6 +550,11 @@ fn number<T: TryFrom<i64>>(text: &str) -> std::result::Result<T, String> {
 
 fn parsed<T: TryFrom<String, Error = String>>(text: &str) -> std::result::Result<T, String> {
     text.to_owned().try_into()
+}
+
+/// Checks an address of a broker. The text is kept, because an address hides its credentials where it is printed.
+fn address_of_broker(text: &str) -> std::result::Result<String, String> {
+    parsed::<multicast::Address>(text).map(|address| address.as_str().to_owned())
 }
 
 /// A text file, which is `what`.
@@ -625,10 +697,12 @@ mod tests {
                 "tls_cert",
                 "tls_key",
                 "open_files",
+                "redis_addr",
             ]
             .contains(&name);
             // In the file, the name of the table may say what they are about.
-            let short = name.strip_prefix("static_").or_else(|| name.strip_prefix("feed_")).unwrap_or(name);
+            let prefixes = ["static_", "feed_", "multicast_", "multicasts_"];
+            let short = prefixes.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name);
             let known = |table: &toml::Table| table.contains_key(name) || table.contains_key(short);
             assert!(optional || defaults.contains_key(name) || tables.into_iter().any(known), "{name}");
         }

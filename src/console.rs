@@ -4,7 +4,8 @@
 //! except for GraphiQL, which is committed as published (`console/vendor/README.md`), so that no build needs Node. Nothing is fetched from
 //! elsewhere: `Content-Security-Policy` lets a page load from and connect to this server only, and run only scripts from its files.
 //!
-//! Non-goals: access control (`ingress`); changing records (GraphiQL can, like every client).
+//! Non-goals: access control (`ingress`); changing records (GraphiQL can, like every client; the page of tables sends messages, which
+//! change none).
 
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, LOCATION, REFERRER_POLICY, VARY};
@@ -19,7 +20,7 @@ pub const PATH: &str = "/_console";
 /// The files of the console.
 pub struct Console(Site);
 
-const FILES: [(&str, &[u8]); 14] = [
+const FILES: [(&str, &[u8]); 17] = [
     ("index.html", include_bytes!("console/index.html")),
     ("streams.html", include_bytes!("console/streams.html")),
     ("graphiql.html", include_bytes!("console/graphiql.html")),
@@ -27,6 +28,9 @@ const FILES: [(&str, &[u8]); 14] = [
     ("console.js", include_bytes!("console/console.js")),
     ("streams.js", include_bytes!("console/streams.js")),
     ("graphiql.js", include_bytes!("console/graphiql.js")),
+    ("lives.js", include_bytes!("console/lives.js")),
+    ("multicast.js", include_bytes!("console/multicast.js")),
+    ("problem.js", include_bytes!("console/problem.js")),
     ("elements.js", include_bytes!("console/elements.js")),
     ("server.js", include_bytes!("console/server.js")),
     ("icon.svg", include_bytes!("console/icon.svg")),

@@ -61,6 +61,13 @@ pub enum Error {
         /// What is held, and by whom.
         detail: String,
     },
+    /// Another server, which keeps what the request is about, has not done what it was asked for: try again later.
+    Remote {
+        /// Which server, and what it has not done.
+        detail: String,
+        /// In what way.
+        fault: RemoteFault,
+    },
     /// There is no room for more: make room, by deleting for instance, and try again.
     Full {
         /// What is full.
@@ -91,6 +98,15 @@ pub enum OffsetFault {
     Ahead,
     /// Another one comes next.
     NotNext,
+}
+
+/// In what way another server has not done what it was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RemoteFault {
+    /// It has not answered, and may have done it.
+    Unanswered,
+    /// It has no room for more.
+    Full,
 }
 
 /// The position in the input at which an [`Error::Invalid`] was found.
@@ -144,6 +160,7 @@ impl fmt::Display for Error {
             | Self::Conflict { detail, .. }
             | Self::Gone { detail }
             | Self::Held { detail }
+            | Self::Remote { detail, .. }
             | Self::Offset { detail, .. }
             | Self::Busy { detail }
             | Self::Full { detail } => f.write_str(detail),

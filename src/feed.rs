@@ -16,15 +16,24 @@
 //! reader, a subscriber may see a strong write before it is durable. If a power cut then loses the write, the id of its event is no longer
 //! in the log, and resuming fails.
 //!
+//! A subscription may hold its record, which then does not expire ([`holds`]). That is no event.
+//!
+//! A multicast is an event, too, for the subscribers of each record that is a target: it is committed to the table of messages, and read from
+//! the log like any change. Its [`Receipt`] says who has taken it; after a restart there is none, and subscribers resume.
+//!
 //! Non-goals: the encoding of events (done by a function passed in), waiting without a thread (`ingress`).
 
 mod changes;
+mod holds;
 mod id;
+mod multicast;
 mod queue;
+mod receipt;
 mod subscription;
 mod tail;
 mod topics;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
@@ -40,8 +49,11 @@ use crate::schema::{Identity, Schema, Table};
 use crate::storage::LogPosition;
 use crate::transaction::Database;
 use changes::Change;
+use holds::Holds;
 pub use id::EventId;
+use multicast::{Messages, Multicast};
 use queue::Queue;
+pub use receipt::{Receipt, Standing, Way};
 pub use subscription::{Lagging, Next, Subscription};
 use topics::Topics;
 
@@ -61,7 +73,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { subscribers: 1000, queued_bytes: 64 << 20, keep_alive_ms: 15_000 }
+        Self { subscribers: 10_000, queued_bytes: 64 << 20, keep_alive_ms: 15_000 }
     }
 }
 
@@ -105,6 +117,13 @@ pub enum Message<'a> {
     },
     /// All records of the table were deleted in one step.
     Truncate,
+    /// A message was sent to the record.
+    Multicast {
+        /// Its id.
+        id: &'a str,
+        /// The JSON text of its body.
+        body: &'a [u8],
+    },
     /// No event for this subscriber; resuming from this id skips nothing.
     Progress,
     /// The subscriber did not take its events fast enough, or the part of the log it resumes from was removed meanwhile. This is the last
@@ -154,6 +173,89 @@ struct Shared {
     queued_bytes: AtomicUsize,
     events: AtomicU64,
     lagged: AtomicU64,
+    holds: Arc<Holds>,
+    expected: Expected,
+}
+
+/// The messages that the reader of the log has not handed out yet, by their ids.
+#[derive(Default)]
+struct Expected {
+    messages: Mutex<HashMap<Box<str>, Unread>>,
+    /// Number of them, read without the lock.
+    number: AtomicUsize,
+}
+
+struct Unread {
+    receipt: Arc<Receipt>,
+    /// A sequence number that is not before that of the message, once it is committed.
+    committed: Option<u64>,
+}
+
+impl Expected {
+    fn change<T>(&self, change: impl FnOnce(&mut HashMap<Box<str>, Unread>) -> T) -> T {
+        let mut messages = self.messages.lock();
+        let outcome = change(&mut messages);
+        self.number.store(messages.len(), Ordering::Relaxed);
+        outcome
+    }
+
+    fn take(&self, id: &str) -> Option<Arc<Receipt>> {
+        self.change(|messages| messages.remove(id)).map(|unread| unread.receipt)
+    }
+
+    /// Ends the receipts of messages that were committed before a position that the reader has reached: they began before its
+    /// subscribers did, so nobody gets them.
+    fn read_until(&self, reached: u64) {
+        if self.number.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let is_passed = |_: &_, unread: &mut Unread| unread.committed.is_some_and(|committed| committed <= reached);
+        let passed: Vec<_> = self.change(|messages| messages.extract_if(is_passed).collect());
+        passed.iter().for_each(|(_, unread)| unread.receipt.handed_out());
+    }
+}
+
+/// A message that is about to be committed.
+pub struct Expectation {
+    running: Arc<Running>,
+    id: Box<str>,
+    receipt: Arc<Receipt>,
+}
+
+impl Expectation {
+    /// Says that it is committed, and returns its receipt.
+    pub fn committed(self) -> Arc<Receipt> {
+        let (shared, latest) = (&self.running.shared, self.running.database.store().latest_sequence());
+        let hub = shared.hub();
+        let has_passed = match hub.tail {
+            Tail::Idle => true,
+            Tail::Behind(sequence) => sequence >= latest,
+            Tail::At(position) => position.sequence >= latest,
+        };
+        // If it is not there any more, it was handed out.
+        let unread = shared.expected.change(|messages| match has_passed {
+            true => messages.remove(&self.id),
+            false => {
+                messages.get_mut(&self.id).into_iter().for_each(|unread| unread.committed = Some(latest));
+                None
+            }
+        });
+        drop(hub);
+        unread.into_iter().for_each(|unread| unread.receipt.handed_out());
+        Arc::clone(&self.receipt)
+    }
+}
+
+impl Drop for Expectation {
+    fn drop(&mut self) {
+        // Of one that was not committed: of any other, the reader still needs it.
+        let is_uncommitted = |unread: &Unread| unread.committed.is_none();
+        self.running.shared.expected.change(|messages| {
+            if messages.get(&self.id).is_some_and(is_uncommitted) {
+                messages.remove(&self.id);
+            }
+        });
+    }
 }
 
 /// The live subscribers, which are fed from the end of the log, and how far it was read for them.
@@ -188,6 +290,8 @@ impl Feed {
             queued_bytes: AtomicUsize::new(0),
             events: AtomicU64::new(0),
             lagged: AtomicU64::new(0),
+            holds: Arc::default(),
+            expected: Expected::default(),
         });
         Self(Arc::new(Running { database, shared }))
     }
@@ -198,7 +302,7 @@ impl Feed {
     /// `Invalid` if the topic is of a table that is not one of the database; `Busy` if the limit of subscribers is reached or the feed has
     /// ended; `Storage` if no thread can be started.
     pub fn subscribe(&self, topic: Topic) -> Result<Subscription> {
-        Subscription::begin(&self.0, topic)
+        Subscription::begin(&self.0, topic, None)
     }
 
     /// Subscribes to everything after an event. Reads from the disk.
@@ -206,12 +310,40 @@ impl Feed {
     /// # Errors
     /// As [`Feed::subscribe`]; `Gone` if the log is not kept from that event on; `Corrupt` if it is damaged.
     pub fn resume(&self, topic: Topic, after: EventId) -> Result<Subscription> {
-        Subscription::resume(&self.0, topic, after)
+        Subscription::resume(&self.0, topic, after, None)
+    }
+
+    /// Subscribes to a record, after an event or from now on, and holds it: while the subscription is open the record is renewed as soon as
+    /// less than two thirds of its time to live are left. One that is deleted is held again once it is written again. Reads from the disk.
+    ///
+    /// # Errors
+    /// As [`Feed::subscribe`] and [`Feed::resume`]; `Invalid` if the topic is a whole table, or the table has no expiration; `NotFound` if
+    /// there is no such record.
+    pub fn hold(&self, topic: Topic, after: Option<EventId>) -> Result<Subscription> {
+        Subscription::hold(&self.0, topic, after)
+    }
+
+    /// Prepares for a message with this id to so many targets, which is committed next.
+    pub fn expect(&self, id: &str, targets: usize) -> Expectation {
+        let receipt = Receipt::new(targets);
+        let unread = Unread { receipt: Arc::clone(&receipt), committed: None };
+        self.0.shared.expected.change(|messages| messages.insert(id.into(), unread));
+        Expectation { running: Arc::clone(&self.0), id: id.into(), receipt }
+    }
+
+    /// Returns the number of records that are held.
+    pub fn held(&self) -> usize {
+        self.0.shared.holds.len()
     }
 
     /// Ends all subscriptions and refuses new ones.
     pub fn stop(&self) {
         self.0.shared.stop();
+    }
+
+    /// Returns the database.
+    pub(crate) fn database(&self) -> &Database {
+        &self.0.database
     }
 
     /// Returns the interval of keep-alives to an idle subscriber.
@@ -288,6 +420,7 @@ impl Shared {
         hub.stopped = true;
         let (topics, thread) = (std::mem::take(&mut hub.topics), hub.thread.take());
         drop(hub);
+        self.holds.stop();
         topics.into_queues().for_each(|queue| queue.end());
         if let Some(thread) = thread {
             thread.thread().unpark();
@@ -331,6 +464,16 @@ impl Shared {
         let mut text = Vec::new();
         (self.write)(EventId::of(behind), message, &mut text);
         self.counted(text)
+    }
+
+    /// Appends the encoding of a message.
+    ///
+    /// # Errors
+    /// `Corrupt` if it is damaged.
+    fn write_multicast(&self, multicast: &Multicast<'_, '_>, behind: LogPosition, text: &mut Vec<u8>) -> Result<()> {
+        let (id, body) = (multicast.id()?, multicast.body()?);
+        (self.write)(EventId::of(behind), &Message::Multicast { id: &id, body }, text);
+        Ok(())
     }
 
     /// Appends the encoding of a change. The record is shown as to a reader, under the current schema.

@@ -15,8 +15,10 @@ pub mod fields;
 mod headers;
 pub mod load;
 pub mod media;
+pub mod multicast;
 mod problem;
 pub mod ranges;
+pub mod registry;
 pub mod streams;
 
 use bytes::Bytes;
@@ -24,10 +26,12 @@ use http::header::{
     ALLOW, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH, LINK, LOCATION,
 };
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use jiff::Timestamp;
+use jiff::fmt::rfc2822::DateTimePrinter;
 use percent_encoding::utf8_percent_encode;
 use serde::{Deserialize, Serialize};
 
-use crate::encoding::{Value, body::parse_object, url};
+use crate::encoding::{Record, Value, body::parse_object, url};
 use crate::error::{Error, Place};
 use crate::query::{Clause, Cursor, Limits, NOT_IN_URL, Query};
 use crate::schema::Table;
@@ -69,6 +73,9 @@ pub const PIECE_BYTES: usize = 64 << 10;
 /// The media types in which a resource accepts a `PATCH` (RFC 5789).
 const ACCEPT_PATCH: HeaderName = HeaderName::from_static("accept-patch");
 
+/// The time at which a record ends, if it is neither written nor renewed before (RFC 8594).
+const SUNSET: HeaderName = HeaderName::from_static("sunset");
+
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 
 /// The default media type of records and lists.
@@ -83,7 +90,9 @@ const WHOLE_BYTES: usize = 16 << 20;
 /// 404 if there is none; 412 for `If-Match`; errors of the database.
 pub fn read(database: &Database, table: &Table, id: &str, headers: &HeaderMap, accepted: Accepted) -> Result<Answer> {
     let record = database.read(table, id)?.ok_or_else(|| no_record(table, id))?;
-    represented(database, table, record.json(), Validator::of(&record), headers, accepted)
+    let mut answer = represented(database, table, record.json(), Validator::of(&record), headers, accepted)?;
+    answer.headers_mut().extend(sunset(table, &record)?.map(|sunset| (SUNSET, sunset)));
+    Ok(answer)
 }
 
 /// `GET /T/{id}?select=`: the selected attributes of the record, or 304 if the client has a current copy.
@@ -103,11 +112,26 @@ pub fn read_selected(
     selected.show(database, table, |record, text| {
         // Related records change independently of their record.
         let named_by = if query.shows_related() { text } else { query.text.as_bytes() };
-        shown = Some((Validator::of(record).of_selection(named_by), text.to_vec()));
+        shown = Some((Validator::of(record).of_selection(named_by), text.to_vec(), sunset(table, record)?));
         Ok(())
     })?;
-    let (validator, json) = shown.ok_or_else(|| no_record(table, id))?;
-    represented(database, table, &json, validator, headers, accepted)
+    let (validator, json, sunset) = shown.ok_or_else(|| no_record(table, id))?;
+    let mut answer = represented(database, table, &json, validator, headers, accepted)?;
+    answer.headers_mut().extend(sunset.map(|sunset| (SUNSET, sunset)));
+    Ok(answer)
+}
+
+/// Returns the time at which a record ends, in whole seconds; `None` if it has no end, or one that no date can say.
+///
+/// # Errors
+/// `Corrupt`.
+fn sunset<B: AsRef<[u8]>>(table: &Table, record: &Record<'_, B>) -> crate::error::Result<Option<HeaderValue>> {
+    if !table.expires() {
+        return Ok(None);
+    }
+    let ends = record.expires_at()?.and_then(|microseconds| Timestamp::from_microsecond(microseconds).ok());
+    let printed = ends.and_then(|ends| DateTimePrinter::new().timestamp_to_rfc9110_string(&ends).ok());
+    Ok(printed.and_then(|text| HeaderValue::try_from(text).ok()))
 }
 
 /// Returns the JSON text of a record in the accepted representation, or 304 if the client has a current copy.

@@ -6,6 +6,7 @@
 //!                         ├─ a change feed ── subscribed inline, or resumed in the pool; events as they come
 //!                         ├─ rejected (404, 405, 406, 415, 400, 413): answered before the body is read
 //!                         ├─ a load ─ its body in chunks, each in the pool
+//!                         ├─ a multicast ─ its body, then found and committed in the pool; answered when it is taken
 //!                         ├─ bytes of a blob ─┬─ read ── the first piece inline or in the pool, the next once the last is sent
 //!                         │                   └─ written ── each piece in the pool, the next read once the last is written
 //!                         └─ else ─ body, if allowed ─┬─ short work ── inline, on the database that answers only from memory:
@@ -39,6 +40,7 @@ mod following;
 mod labels;
 mod limits;
 mod loading;
+mod multicasting;
 mod operations;
 mod peer;
 mod permits;
@@ -65,10 +67,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::console;
 use crate::error::Error;
-use crate::feed::{self, EventId, Feed, Subscription, Topic};
+use crate::feed::{self, Feed, Subscription};
 use crate::handlers::{self, Answer, Failure};
+use crate::multicast::{self, Multicast};
 use crate::observability::{self, Context, Observability, Recorder, Span};
-use crate::routing::{Lane, Route, Routes};
+use crate::routing::{Changes, Lane, Route, Routes};
 use crate::static_files::{self, Content, Site};
 use crate::streams::Unfinished;
 use crate::transaction::Database;
@@ -136,6 +139,7 @@ impl Options {
             Limited::Appends => self.appends_in_flight,
             Limited::AppendBytes => self.append_bytes_in_flight,
             Limited::Feeds => feed::Options::default().subscribers,
+            Limited::Multicasts => multicast::Options::default().in_flight,
             Limited::Reads | Limited::Writes | Limited::Lists | Limited::Dumps => self.requests_in_flight,
         })
     }
@@ -169,6 +173,7 @@ pub struct Ingress {
     files: Option<Arc<Site>>,
     checkpoints: Option<Arc<Path>>,
     feed: Feed,
+    multicast: Multicast,
     observability: Arc<Observability>,
     recorder: Recorder,
     browsers: Browsers,
@@ -186,27 +191,32 @@ impl Ingress {
         options: Options,
         pools: impl Into<Pools>,
     ) -> crate::error::Result<Self> {
-        let routes = Routes::new(database.clone(), handlers)?;
+        Ok(Self::over(Routes::new(database.clone(), handlers)?, database, options, pools))
+    }
+
+    /// The same over the routes of a database.
+    pub fn over(routes: Routes, database: Database, options: Options, pools: impl Into<Pools>) -> Self {
         let observability = Arc::new(Observability::counting(labels::names(&routes)));
         let feed = Feed::new(database.clone(), unlimited(feed::Options::default()), handlers::write_event);
         let limits = options.limits();
         let crossing = Arc::new(Crossing::new(database, routes, &options, limits, pools.into()));
-        Ok(Self::of(crossing, None, None, feed, observability, options))
+        let multicast = Multicast::new(feed, multicast::Options::default());
+        Self::of(crossing, None, None, multicast, observability, options)
     }
 
     fn of(
         crossing: Arc<Crossing>,
         files: Option<Arc<Site>>,
         checkpoints: Option<Arc<Path>>,
-        feed: Feed,
+        multicast: Multicast,
         observability: Arc<Observability>,
         options: Options,
     ) -> Self {
-        let operations =
-            Operations::new(Arc::clone(&crossing), checkpoints.clone(), feed.clone(), Arc::clone(&observability));
-        let recorder = observability.recorder();
-        let browsers = Browsers::new(&options);
-        Self { crossing, operations, files, checkpoints, feed, observability, recorder, browsers, options }
+        let multicast = multicast.with_registry(crossing.routes().registry().cloned());
+        let (feed, recorder, browsers) = (multicast.feed().clone(), observability.recorder(), Browsers::new(&options));
+        let (checkpoint_dir, counting) = (checkpoints.clone(), Arc::clone(&observability));
+        let operations = Operations::new(Arc::clone(&crossing), checkpoint_dir, multicast.clone(), counting);
+        Self { crossing, operations, files, checkpoints, feed, multicast, observability, recorder, browsers, options }
     }
 
     /// Adds static files.
@@ -219,15 +229,19 @@ impl Ingress {
     #[must_use]
     pub fn with_checkpoints(self, directory: &Path) -> Self {
         let checkpoints = Some(Arc::from(directory));
-        Self::of(self.crossing, self.files, checkpoints, self.feed, self.observability, self.options)
+        Self::of(self.crossing, self.files, checkpoints, self.multicast, self.observability, self.options)
     }
 
-    /// Sets the limits of the change feed.
-    #[must_use]
-    pub fn with_feed(self, options: feed::Options) -> Self {
+    /// Sets the limits of the change feed and of multicasts, and starts the transports of these.
+    ///
+    /// # Errors
+    /// As [`Multicast::start`].
+    pub fn with_feed(self, options: feed::Options, multicasts: multicast::Options) -> crate::error::Result<Self> {
         self.limits().set(Limited::Feeds, options.subscribers);
+        self.limits().set(Limited::Multicasts, multicasts.in_flight);
         let feed = Feed::new(self.crossing.database().clone(), unlimited(options), handlers::write_event);
-        Self::of(self.crossing, self.files, self.checkpoints, feed, self.observability, self.options)
+        let multicast = Multicast::start(feed, multicasts)?;
+        Ok(Self::of(self.crossing, self.files, self.checkpoints, multicast, self.observability, self.options))
     }
 
     /// Sets up the access log and timings.
@@ -237,7 +251,7 @@ impl Ingress {
     pub fn with_observability(self, options: &observability::Options) -> crate::error::Result<Self> {
         let observability = Observability::start(options, labels::names(self.crossing.routes()))?;
         let observability = Arc::new(observability);
-        Ok(Self::of(self.crossing, self.files, self.checkpoints, self.feed, observability, self.options))
+        Ok(Self::of(self.crossing, self.files, self.checkpoints, self.multicast, observability, self.options))
     }
 
     /// Returns an ingress for another thread; its counts are added to the same totals, but kept in separate memory.
@@ -249,6 +263,7 @@ impl Ingress {
             files: self.files.clone(),
             checkpoints: self.checkpoints.clone(),
             feed: self.feed.clone(),
+            multicast: self.multicast.clone(),
             observability: Arc::clone(&self.observability),
             recorder: self.observability.recorder(),
             browsers: Browsers::new(&self.options),
@@ -340,9 +355,9 @@ impl Ingress {
         let outcome = match self.resolve(&parts, &mut context) {
             None => return self.answer_beside(parts, peer, context),
             Some(Err(failure)) => Err(failure),
-            Some(Ok(route)) if let Some((topic, after)) = route.follows() => {
+            Some(Ok(route)) if let Some(changes) = route.follows().cloned() => {
                 let request = Unanswered::new(self, context, peer);
-                return Answering::later(answer_with_changes(request, parts, topic, after));
+                return Answering::later(answer_with_changes(request, parts, changes));
             }
             Some(Ok(route)) if let Some((stream, followed)) = route.subscribes() => {
                 let request = Unanswered::new(self, context, peer);
@@ -452,13 +467,20 @@ impl Ingress {
         Answering::Now(Some(self.answer_for(outcome, false, context, &headers, peer)))
     }
 
-    /// Subscribes after an event; the missed events begin to be read in the pool first.
-    async fn resumed(&self, topic: Topic, after: EventId, peer: &Peer) -> handlers::Result<Subscription> {
-        let permit = Permit::take(&self.crossing, peer, Lane::Scanning).ok_or(Failure::Overloaded)?;
+    /// Subscribes; what has to be read first, missed events or a record that is held, is read in the pool.
+    async fn subscribed(&self, changes: Changes, peer: &Peer) -> handlers::Result<Subscription> {
+        let Changes { topic, after, holds } = changes;
         let (feed, waited_ms) = (self.feed.clone(), self.options.request_timeout_ms);
-        let job = permit.in_pool(move |_| feed.resume(topic, after));
-        let resumed = tokio::time::timeout(Duration::from_millis(waited_ms), job).await;
-        Ok(resumed.unwrap_or(Err(Failure::TimedOut { waited_ms }))??)
+        let (lane, job): (_, Box<dyn FnOnce() -> _ + Send>) = match (holds, after) {
+            (false, None) => return Ok(feed.subscribe(topic)?),
+            (false, Some(after)) => (Lane::Scanning, Box::new(move || feed.resume(topic, after))),
+            (true, None) => (Lane::Reading, Box::new(move || feed.hold(topic, None))),
+            (true, after) => (Lane::Scanning, Box::new(move || feed.hold(topic, after))),
+        };
+        let permit = Permit::take(&self.crossing, peer, lane).ok_or(Failure::Overloaded)?;
+        let subscribed = permit.in_pool(move |_| job());
+        let subscribed = tokio::time::timeout(Duration::from_millis(waited_ms), subscribed).await;
+        Ok(subscribed.unwrap_or(Err(Failure::TimedOut { waited_ms }))??)
     }
 
     /// Resolves a request whose path is a table's, unless a web page must not make it.
@@ -494,6 +516,7 @@ impl Ingress {
         let appends = route.appends();
         let limit_bytes = match appends {
             true => self.options.body_bytes.min(self.options.append_bytes_in_flight),
+            false if route.is_multicast() => self.options.body_bytes.min(self.multicast.options().bytes),
             false => self.options.body_bytes,
         };
         let announced = body.least_bytes();
@@ -630,6 +653,9 @@ async fn answer_with_body<B: Source>(mut request: Unanswered, parts: Parts, body
         Some(Ok(ref route)) if let Some(blob) = route.blob() => {
             Box::pin(ingress.receive(blob, &parts, body, request.context(), &peer)).await
         }
+        Some(Ok(ref route)) if route.is_multicast() => {
+            Box::pin(ingress.multicast(route, &parts, body, request.context(), &peer)).await
+        }
         Some(Ok(route)) => match route.load(ingress.options.body_bytes) {
             Some((table, load)) => {
                 let loaded = Box::pin(ingress.load(table, load, &parts, body, request.context(), &peer)).await;
@@ -654,12 +680,7 @@ async fn answer_with_body<B: Source>(mut request: Unanswered, parts: Parts, body
 }
 
 /// Answers with a change feed.
-async fn answer_with_changes(
-    mut request: Unanswered,
-    parts: Parts,
-    topic: Topic,
-    after: Option<EventId>,
-) -> Response<Body> {
+async fn answer_with_changes(mut request: Unanswered, parts: Parts, changes: Changes) -> Response<Body> {
     let ingress = Arc::clone(&request.ingress);
     if parts.method == Method::HEAD {
         return request.finish(handlers::event_stream(Either::Left(Full::default())));
@@ -668,10 +689,7 @@ async fn answer_with_changes(
         let detail = "there are as many change feeds as there may be (--feed-subscribers)".to_owned();
         return request.answer_for(Err(Error::Busy { detail }.into()), false, &parts.headers);
     };
-    let subscription = match after {
-        None => ingress.feed.subscribe(topic).map_err(Failure::from),
-        Some(after) => ingress.resumed(topic, after, &request.peer).await,
-    };
+    let subscription = ingress.subscribed(changes, &request.peer).await;
     request.context().mark(Span::Pool);
     match subscription {
         Ok(subscription) => {

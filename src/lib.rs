@@ -15,6 +15,7 @@ pub mod indexes;
 pub mod transaction;
 pub mod query;
 pub mod feed;
+pub mod multicast;
 pub mod blobs;
 pub mod streams;
 pub mod maintenance;

@@ -168,7 +168,8 @@ fn serve(flags: &Flags) -> Result<()> {
 
 fn check(path: &std::path::Path) -> Result<()> {
     let schema = server::check_schema(path)?;
-    let tables: Vec<_> = schema.tables.iter().map(|table| table.name.as_str()).collect();
+    let tables = schema.tables.iter().filter(|table| !table.is_internal());
+    let tables: Vec<_> = tables.map(|table| table.name.as_str()).collect();
     let streams: Vec<_> = schema.streams.iter().map(|stream| stream.name.as_str()).collect();
     let named = [("tables", tables), ("streams", streams)].into_iter().filter(|(_, names)| !names.is_empty());
     let named: Vec<_> = named.map(|(what, names)| format!("{what}: {}", names.join(", "))).collect();

@@ -13,7 +13,7 @@
 //!   -> 40 records read, 5 visited
 //! ```
 //!
-//! A truncated list is continued from a cursor (`cursor`).
+//! A truncated list is continued from a cursor (`cursor`). Records that are kept elsewhere are given, and take no plan (`given`).
 //!
 //! Non-goals: HTTP (`handlers`).
 
@@ -23,6 +23,8 @@ mod cursor;
 mod explain;
 mod expression;
 mod filter;
+mod given;
+mod ids;
 mod parse;
 mod plan;
 mod related;

@@ -16,24 +16,28 @@ use http::{HeaderMap, Method, Uri};
 use percent_encoding::percent_decode_str;
 
 use crate::error::{Error, Place};
+use crate::feed::Topic;
 use crate::graphql::{Graphql, Transport};
 use crate::handlers::{
     self, Failure, Options, Result, batch,
     coding::AcceptedCoding,
     media::{self, Accepted, AnswerKind, Bodies, BodyFormat, Format, Syntax},
 };
+use crate::multicast::Registry;
 use crate::openapi;
 use crate::query::{Limits, Query};
 use crate::schema::{Schema, Stream, Table};
 use crate::streams::Streams;
 use crate::transaction::Database;
-pub use route::{Access, Blob, Lane, Route, Work};
+pub use route::{Access, Blob, Changes, Lane, Route, Work};
 use route::{Asked, Target, Verb};
 
 /// The paths of a schema.
 pub struct Routes {
     database: Database,
     streams: Streams,
+    /// Of the tables that are kept in Redis.
+    registry: Option<Registry>,
     options: Options,
     /// The exported tables: name and position in the schema, sorted by name.
     tables: Box<[(Box<str>, usize)]>,
@@ -60,6 +64,11 @@ const BESIDE: [&str; 2] = [GRAPHQL, BATCH];
 const RECORD: &str = "GET, HEAD, PUT, PATCH, DELETE, OPTIONS";
 const BLOB: &str = "GET, HEAD, PUT, DELETE, OPTIONS";
 
+/// Of tables that are kept in Redis, of their registrations, and of those whose ids are the names of verbs.
+const TABLE_IN_REDIS: &str = "GET, HEAD, OPTIONS";
+const REGISTRATION: &str = "GET, HEAD, PUT, DELETE, OPTIONS";
+const REGISTRATION_OR_VERB: &str = "GET, HEAD, POST, PUT, DELETE, OPTIONS";
+
 /// All methods that any resource supports. A table supports them all.
 pub const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 
@@ -72,7 +81,18 @@ impl Routes {
         let (streams, tables) = (Streams::open(&database)?, names(database.schema()));
         let places = places(database.schema(), &tables);
         let graphql = Graphql::new(&database, options.max_rows);
-        Ok(Self { database, streams, options, tables, places, graphql })
+        Ok(Self { database, streams, registry: None, options, tables, places, graphql })
+    }
+
+    /// Serves the tables that are kept in Redis from there.
+    #[must_use]
+    pub fn with_registry(self, registry: Option<Registry>) -> Self {
+        Self { registry, ..self }
+    }
+
+    /// Returns the registry of the tables that are kept in Redis.
+    pub fn registry(&self) -> Option<&Registry> {
+        self.registry.as_ref()
     }
 
     /// Returns the OpenAPI document of these paths and those beside them.
@@ -229,16 +249,25 @@ impl Routes {
         headers: &HeaderMap,
     ) -> Result<Route<'r>> {
         let is_query = rest == "query" && *method == Method::POST;
+        let takes_messages = rest == "multicast" && table.multicast.is_some();
         if let Some((id, name)) = rest.split_once('/') {
             return self.resolve_blob(table, id, name, method, query);
         }
-        let follows = matches!(*method, Method::GET | Method::HEAD) && asks_for_changes(query)?;
+        let has_method = |allow: &str| allow.split(", ").any(|supported| supported == method.as_str());
+        if table.in_redis && !has_method(methods_of(table, rest)) {
+            return Err(Failure::Method { allow: methods_of(table, rest) });
+        }
+        let is_read = matches!(*method, Method::GET | Method::HEAD);
+        let follows = if is_read { asks_for_changes(query)? } else { None };
         let template = self.template_in(table, usize::from(!rest.is_empty() && !is_query));
         let verb = match rest {
             _ if *method == Method::OPTIONS => {
-                return Ok(self.options(if matches!(rest, "" | "query") { METHODS } else { RECORD }, template));
+                return Ok(self.options(methods_of(table, rest), template));
             }
-            _ if follows => return self.resolve_changes(table, rest, template, headers),
+            _ if takes_messages && *method == Method::POST => {
+                return self.resolve_multicast(table, query, template, headers);
+            }
+            _ if let Some(hold) = follows => return self.resolve_changes(table, rest, hold, template, headers),
             "" => self.collection_verb(table, method, query)?,
             _ if is_query => Verb::ListByBody(Limits::in_body(self.options.max_rows)),
             _ => record_verb(rest, method)?,
@@ -278,15 +307,55 @@ impl Routes {
         &'r self,
         table: &'r Table,
         raw_id: &'r str,
+        hold: Hold,
         template: Template,
         headers: &HeaderMap,
     ) -> Result<Route<'r>> {
         let id = (!raw_id.is_empty()).then(|| decoded(raw_id)).transpose()?;
+        if let Hold::Asked { at } = hold {
+            let detail = match (&id, table.expiration) {
+                (Some(_), Some(_)) if table.in_redis => {
+                    Some(format!("registrations of {} are in Redis, and renewed by PUT only", table.name))
+                }
+                (Some(_), Some(_)) => None,
+                (None, _) => Some("hold is for the changes of one record".to_owned()),
+                (_, None) => Some(format!("records of {} do not expire: there is nothing to hold", table.name)),
+            };
+            let invalid = |detail| Error::Invalid { detail, place: Place::Position(at) };
+            detail.map_or(Ok(()), |detail| Err(invalid(detail)))?;
+        }
+        if id.is_none() && table.in_redis {
+            let detail = format!("registrations of {} are in Redis, which has no feed of their changes", table.name);
+            return Err(Error::Invalid { detail, place: Place::Position(0) }.into());
+        }
         handlers::accepts_events(headers)?;
         handlers::unconditional(headers)?;
-        let target = Target::Changes(table, id, handlers::last_event_id(headers)?);
+        let topic = id.map_or_else(|| Topic::table(table), |id| Topic::record(table, &id));
+        let holds = matches!(hold, Hold::Asked { .. });
+        let target = Target::Changes(Changes { topic, after: handlers::last_event_id(headers)?, holds });
         let (accepted, body_format) = (Accepted::default(), BodyFormat::default());
         Ok(Route { routes: self, target, template, accepted, body_format })
+    }
+
+    fn resolve_multicast<'r>(
+        &'r self,
+        table: &'r Table,
+        query: &'r str,
+        template: Template,
+        headers: &HeaderMap,
+    ) -> Result<Route<'r>> {
+        handlers::unconditional(headers)?;
+        let limits = Limits::in_url(self.options.max_rows);
+        let conditions = handlers::multicast::conditions(&self.database, table, query, &limits)?;
+        let accepted = Accepted::negotiate(headers, AnswerKind::One)?;
+        let body_format = BodyFormat::from_headers(headers, Bodies::Records)?;
+        let target = Target::Multicast(table, Box::new(conditions));
+        Ok(Route { routes: self, target, template, accepted, body_format })
+    }
+
+    /// Returns the maximum number of records that one request may concern.
+    pub fn max_rows(&self) -> usize {
+        self.options.max_rows
     }
 
     fn resolve_blob<'r>(
@@ -363,6 +432,10 @@ impl Routes {
             };
         }
         let table = self.table(name).filter(|_| !rest.contains('/')).ok_or_else(nothing)?;
+        if table.in_redis {
+            let detail = format!("registrations of {} are in Redis, and no part of a transaction here", table.name);
+            return Err(Error::invalid(detail).into());
+        }
         let id = (!rest.is_empty()).then(|| decoded(rest).map(Cow::into_owned)).transpose()?;
         Ok(batch::Target::Table(table, id))
     }
@@ -390,6 +463,18 @@ fn segments(path: &str) -> Option<(&str, &str)> {
     Some((name, id.unwrap_or(rest)))
 }
 
+/// Returns the methods that a table, or what is below it, supports.
+fn methods_of(table: &Table, rest: &str) -> &'static str {
+    let is_posted = rest == "query" || rest == "multicast" && table.multicast.is_some();
+    match (rest.is_empty(), is_posted, table.in_redis) {
+        (true, _, false) | (_, true, false) => METHODS,
+        (false, false, false) => RECORD,
+        (true, _, true) => TABLE_IN_REDIS,
+        (false, true, true) => REGISTRATION_OR_VERB,
+        (false, false, true) => REGISTRATION,
+    }
+}
+
 fn no_query_here() -> Failure {
     let detail = "a query is supported on GET, and on PATCH and DELETE of a table".to_owned();
     Error::Invalid { detail, place: Place::Position(0) }.into()
@@ -403,30 +488,53 @@ fn without_default_limit(mut query: Query<'_>, format: Format) -> Query<'_> {
     query
 }
 
-/// Returns whether a query is `stream=sse`.
+/// Whether a subscription asks to hold its record.
+#[derive(Clone, Copy, Debug)]
+enum Hold {
+    No,
+    /// It does, at this position of the query.
+    Asked {
+        at: usize,
+    },
+}
+
+/// Returns the terms of a query, each with its position.
+fn terms(query: &str) -> impl Iterator<Item = (usize, &str)> {
+    query.split(['&', ';']).scan(0, |next, term| {
+        let at = *next;
+        *next += term.len() + 1;
+        Some((at, term))
+    })
+}
+
+/// Returns whether a query with `stream=sse` has `hold=true`, too; `None` if it has no `stream`.
 ///
 /// # Errors
-/// 400 if there is anything besides it, or for another kind of stream.
-fn asks_for_changes(query: &str) -> Result<bool> {
-    const CLAUSE: &str = "stream=";
-    if !query.contains(CLAUSE) {
-        return Ok(false);
+/// 400 if there is anything besides these two, one of them twice, or another value.
+fn asks_for_changes(query: &str) -> Result<Option<Hold>> {
+    const STREAM: &str = "stream=";
+    const HOLD: &str = "hold=";
+    if !terms(query).any(|(_, term)| term.starts_with(STREAM)) {
+        return Ok(None);
     }
-    let terms = || {
-        query.split(['&', ';']).scan(0, |next, term| {
-            let at = *next;
-            *next += term.len() + 1;
-            Some((at, term))
-        })
-    };
-    let Some((at, term)) = terms().find(|(_, term)| term.starts_with(CLAUSE)) else { return Ok(false) };
-    let other = terms().find(|(other, _)| *other != at);
-    let (position, detail) = match (other, &term[CLAUSE.len()..]) {
-        (None, "sse") => return Ok(true),
-        (None, _) => (at + CLAUSE.len(), "stream must be sse"),
-        (Some((other, _)), _) => (other, "stream cannot be combined with a condition or another clause"),
-    };
-    Err(Error::Invalid { detail: detail.to_owned(), place: Place::Position(position) }.into())
+    let (mut has_stream, mut hold) = (false, None);
+    for (at, term) in terms(query) {
+        let (position, detail) = match (term.strip_prefix(STREAM), term.strip_prefix(HOLD)) {
+            (Some("sse"), _) if !has_stream => {
+                has_stream = true;
+                continue;
+            }
+            (_, Some(value @ ("true" | "false"))) if hold.is_none() => {
+                hold = Some(if value == "true" { Hold::Asked { at } } else { Hold::No });
+                continue;
+            }
+            (Some(_), _) if !has_stream => (at + STREAM.len(), "stream must be sse"),
+            (_, Some(_)) if hold.is_none() => (at + HOLD.len(), "hold must be true or false"),
+            _ => (at, "stream can be combined with hold only"),
+        };
+        return Err(Error::Invalid { detail: detail.to_owned(), place: Place::Position(position) }.into());
+    }
+    Ok(Some(hold.unwrap_or(Hold::No)))
 }
 
 fn record_verb<'r>(raw_id: &'r str, method: &Method) -> Result<Verb<'r>> {

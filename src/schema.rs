@@ -6,9 +6,13 @@
 //! Keys contain numbers ([`Table::id`], [`Stream::id`], [`Index::id`]) instead of names. A freshly parsed schema assigns them in source order;
 //! `transaction` reassigns them from the catalogue of the opened store, so that they never change for stored data. The catalogue also
 //! provides the earlier layouts of records ([`Earlier`]) and the build states of indexes ([`IndexState`]).
+//!
+//! A schema with multicasts has two tables more ([`MESSAGES`], [`REPEATS`]), which no client can name.
 
 mod directives;
 mod index;
+mod multicast;
+mod registry;
 mod stream;
 
 use async_graphql_parser::types::{
@@ -23,13 +27,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::error::{Error, Place, Result};
 use directives::text_argument;
 pub use index::{Index, IndexKind, IndexState, Progress};
+pub use multicast::{MESSAGES, Multicast, REPEATS};
 pub(crate) use stream::check_group_name;
 pub use stream::{GROUP_BYTES, Stream};
 
 /// All tables and streams.
 #[derive(Clone, Debug)]
 pub struct Schema {
-    /// In source order.
+    /// In source order; after these, the tables of multicasts.
     pub tables: Vec<Table>,
     /// In source order. No stream has the name of a table.
     pub streams: Vec<Stream>,
@@ -54,10 +59,16 @@ pub struct Table {
     pub fixed_widths: usize,
     /// Position of the primary key in `attributes`.
     pub primary_key: usize,
-    /// The lifetime of a record after its last write, in seconds, unless the record gives its own expiry.
+    /// The time to live of a record after its last write, in seconds, unless the record gives its own time to live or expiry.
     pub expiration: Option<u64>,
+    /// Position of the attribute that gives the time to live of a record after its last write, in seconds; only with an expiration.
+    pub ttl: Option<usize>,
     /// Position of the attribute that gives the expiry of a record.
     pub expires_at: Option<usize>,
+    /// Present if messages can be sent to its records (`@multicast`).
+    pub multicast: Option<Multicast>,
+    /// Its records are kept in Redis and none is stored here (`registry: "redis"`); only with an expiration.
+    pub in_redis: bool,
     /// Every index of the table.
     pub indexes: Vec<Index>,
     /// Positions of the attributes whose values are blobs.
@@ -262,6 +273,9 @@ impl Schema {
             ));
         }
         parse_relationships(&mut schema, &tables)?;
+        if schema.tables.iter().any(|table| table.multicast.is_some()) {
+            schema.tables.extend(multicast::tables()?);
+        }
         schema.number();
         schema.set_identities();
         Ok(schema)
@@ -330,6 +344,11 @@ impl Table {
     /// Returns the index of a kind on one attribute.
     pub fn index(&self, attribute: usize, kind: IndexKind) -> Option<&Index> {
         self.indexes.iter().find(|index| index.attribute == attribute && index.kind == kind)
+    }
+
+    /// Returns whether no client can name it: it is one of multicasts.
+    pub fn is_internal(&self) -> bool {
+        [MESSAGES, REPEATS].contains(&self.name.as_str())
     }
 
     /// Returns whether any of its records may expire.
@@ -457,7 +476,10 @@ fn parse_table(definition: &TypeDefinition) -> Result<Table> {
         fixed_widths: 0,
         primary_key: usize::MAX,
         expiration: expiration(table_directive)?,
+        ttl: None,
         expires_at: None,
+        multicast: None,
+        in_redis: registry::is_in_redis(&definition.directives, table_directive)?,
         indexes: Vec::new(),
         blobs: Vec::new(),
         layout: 0,
@@ -469,7 +491,8 @@ fn parse_table(definition: &TypeDefinition) -> Result<Table> {
         return Err(invalid(position, format!("table {} has no attribute with @primaryKey", table.name)));
     }
     parse_composite_indexes(&mut table, &definition.directives)?;
-    if table.expires() {
+    table.multicast = Multicast::parse(&table, &definition.directives)?;
+    if table.expires() && !table.in_redis {
         let attribute = table.expires_at.unwrap_or(table.primary_key);
         table.indexes.push(Index::new(IndexKind::Expiry, attribute, Vec::new()));
     }
@@ -637,6 +660,9 @@ fn parse_attribute(table: &mut Table, field: &FieldDefinition) -> Result<()> {
             ));
         }
     };
+    if table.in_redis {
+        registry::check_attribute(field, kind)?;
+    }
     let attribute = table.attributes.len();
     if kind == Kind::Blob {
         table.blobs.push(attribute);
@@ -658,6 +684,21 @@ fn parse_attribute(table: &mut Table, field: &FieldDefinition) -> Result<()> {
         table.indexes.push(Index::new(kind, attribute, Vec::new()));
     }
     let stamp = stamp(field, kind, list)?;
+    parse_expiry(table, field, (attribute, kind, list), stamp)?;
+    let fixed_width = (!list && kind.has_fixed_width()).then_some(table.fixed_widths);
+    table.fixed_widths += usize::from(fixed_width.is_some());
+    let name = field.name.node.to_string();
+    table.attributes.push(Attribute { name, kind, list, required, stamp, fixed_width });
+    Ok(())
+}
+
+/// Parses what an attribute, given by its position, its kind and whether it is a list, says of the expiry of its records.
+fn parse_expiry(
+    table: &mut Table,
+    field: &FieldDefinition,
+    (attribute, kind, list): (usize, Kind, bool),
+    stamp: Option<Stamp>,
+) -> Result<()> {
     if let Some(directive) = directives::find(&field.directives, "expiresAt") {
         let refused = |detail: &str| Err(invalid(directive.pos, detail.into()));
         match stamp {
@@ -669,10 +710,20 @@ fn parse_attribute(table: &mut Table, field: &FieldDefinition) -> Result<()> {
             None => table.expires_at = Some(attribute),
         }
     }
-    let fixed_width = (!list && kind.has_fixed_width()).then_some(table.fixed_widths);
-    table.fixed_widths += usize::from(fixed_width.is_some());
-    let name = field.name.node.to_string();
-    table.attributes.push(Attribute { name, kind, list, required, stamp, fixed_width });
+    if let Some(directive) = directives::find(&field.directives, "ttl") {
+        let refused = |detail: &str| Err(invalid(directive.pos, detail.into()));
+        match stamp {
+            _ if table.ttl.is_some() => return refused("a table has only one @ttl"),
+            _ if kind != Kind::Int || list => return refused("@ttl requires type Int"),
+            _ if table.expiration.is_none() => {
+                return refused("@ttl requires @table(expiration: SECONDS), which holds for a record without one");
+            }
+            _ if stamp.is_some() || table.expires_at == Some(attribute) => {
+                return refused("@ttl cannot be combined with @expiresAt, @createdTime or @updatedTime");
+            }
+            _ => table.ttl = Some(attribute),
+        }
+    }
     Ok(())
 }
 
@@ -758,6 +809,7 @@ fn parse_relationship(
     let Some(table) = definitions.iter().position(|definition| definition.name.node == other) else {
         return refused(format!("type {other} is not defined"));
     };
+    registry::check_relationship(directive, &schema.tables[position], &schema.tables[table])?;
     let owner = &schema.tables[if many { table } else { position }];
     let Some(foreign_key) = owner.attribute(&key) else {
         let argument = if many { "to" } else { "from" };

@@ -27,7 +27,9 @@ use tokio::sync::{oneshot, watch};
 use crate::config::{self, Config};
 use crate::error::{Error, Result};
 use crate::ingress::{Ingress, Limited, Pools};
+use crate::multicast::Registry;
 use crate::observability::messages;
+use crate::routing::Routes;
 use crate::schema::Schema;
 use crate::static_files::Site;
 use crate::storage;
@@ -80,11 +82,12 @@ impl Server {
         check_checkpoints(config)?;
         let division = Division::of(config)?;
         let storage = storage::Options { open_files: Some(division.open_files), ..config.storage.clone() };
+        let registry = Registry::open(&config.multicast, &schema)?;
         // Last, because it has lasting effects.
         let open = if config.migrate { Database::migrate } else { Database::open };
         let database = open(&config.data_dir, schema, &storage)?;
         warn_of_directories(config);
-        Self::accept(config, listener, files, database, &division)
+        Self::accept(config, listener, files, registry, database, &division)
     }
 
     /// Serves an open database; the options of schema and storage are ignored, and the data directory is used at most for a self-signed
@@ -97,13 +100,15 @@ impl Server {
         database.store().check_writable()?;
         check_checkpoints(config)?;
         let division = Division::of(&Config { storage: database.store().options().clone(), ..config.clone() })?;
-        Self::accept(config, listen(None, config)?, load_files(config)?, database, &division)
+        let registry = Registry::open(&config.multicast, database.schema())?;
+        Self::accept(config, listen(None, config)?, load_files(config)?, registry, database, &division)
     }
 
     fn accept(
         config: &Config,
         listener: TcpListener,
         files: Option<Site>,
+        registry: Option<Registry>,
         database: Database,
         division: &Division,
     ) -> Result<Self> {
@@ -119,7 +124,7 @@ impl Server {
         let pools = [reading, writing, scanning, dumping, uploading, syncing];
         let tls = Tls::new(&config.tls, &config.data_dir)?;
         let scheme = if tls.is_some() { "https" } else { "http" };
-        let ingress = ingress(config, &database, files, &pools)?;
+        let ingress = ingress(config, &database, registry, files, &pools)?;
         let deadlines = Deadlines::new(config);
         let (mut handles, mut workers) = (Vec::new(), Vec::new());
         for number in 0..config.workers {
@@ -220,8 +225,8 @@ impl Drop for Server {
 }
 
 /// Threads of a server beside its workers: the acceptor, background work, the sync of the log, messages, the access log, the watcher of the
-/// log, the feed, and the first of each pool.
-const OTHER_THREADS: usize = 13;
+/// log, the feed, the clients of brokers and what they read, and the first of each pool.
+const OTHER_THREADS: usize = 15;
 
 /// The niceness of scan threads, which yield to others on the same processor (nice(2)).
 const NICE: i32 = 10;
@@ -462,11 +467,19 @@ fn load_files(config: &Config) -> Result<Option<Site>> {
 }
 
 /// Creates the ingress with everything that the options configure.
-fn ingress(config: &Config, database: &Database, files: Option<Site>, pools: &[Runtime; 6]) -> Result<Ingress> {
+fn ingress(
+    config: &Config,
+    database: &Database,
+    registry: Option<Registry>,
+    files: Option<Site>,
+    pools: &[Runtime; 6],
+) -> Result<Ingress> {
     let [reading, writing, scanning, dumping, uploading, syncing] = pools.each_ref().map(|pool| pool.handle().clone());
     let pools = Pools { reading, writing, scanning, dumping, uploading, syncing };
     let (handlers, options) = (config.handlers.clone(), config.ingress.clone());
-    let ingress = Ingress::new(database.clone(), handlers, options, pools)?.with_feed(config.feed.clone());
+    let routes = Routes::new(database.clone(), handlers)?.with_registry(registry);
+    let ingress = Ingress::over(routes, database.clone(), options, pools);
+    let ingress = ingress.with_feed(config.feed.clone(), config.multicast.clone())?;
     let ingress = ingress.with_observability(&config.observability)?;
     ingress.limits().set(Limited::DumpThreads, config.dump_threads);
     let ingress = match &config.checkpoint_dir {

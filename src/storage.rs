@@ -327,6 +327,26 @@ impl Store {
         Scan::forwards(iterator)
     }
 
+    /// Scans the same keys like [`Store::scan`], but skips at most so many deleted or overwritten ones at once: beyond that, the scan returns
+    /// [`Error::WouldBlock`].
+    pub fn scan_skipping<'s>(
+        &'s self,
+        space: Space,
+        lower: &[u8],
+        upper: &[u8],
+        snapshot: &'s Snapshot<'s>,
+        reach: Reach,
+        most: u64,
+    ) -> Scan<'s> {
+        self.calls.scans.add(1);
+        let mut options = self.read_at(snapshot, reach);
+        options.set_iterate_upper_bound(upper);
+        options.set_max_skippable_internal_keys(most);
+        let mut iterator = self.db().raw_iterator_cf_opt(&self.family(space), options);
+        iterator.seek(lower);
+        Scan::forwards(iterator)
+    }
+
     /// Scans the same keys, descending.
     pub fn scan_backwards<'s>(
         &'s self,

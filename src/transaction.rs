@@ -20,12 +20,13 @@ use std::any::Any;
 use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
+use serde::Serialize;
 
 use background::Background;
 use catalogue::Migration;
@@ -108,6 +109,7 @@ struct Parts {
     /// Uploads whose bytes are still to be deleted: table and number.
     abandoned: Mutex<Vec<(u32, u64)>>,
     uploads: Uploads,
+    registrations: Counted,
     /// What a layer above keeps in memory, as long as it does: see [`Database::kept_beside`].
     beside: Mutex<Option<Weak<dyn Any + Send + Sync>>>,
 }
@@ -164,6 +166,36 @@ pub struct Replaced {
     pub replaced: usize,
 }
 
+/// The outcome of looking whether a record has to be renewed. Times are in microseconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Renewal {
+    /// There is no such record, or it gives its expiry itself.
+    NotNeeded,
+    /// More than two thirds of its time to live are left until then.
+    DueAt(i64),
+    /// It has all of its time to live again.
+    Renewed {
+        /// When two thirds of it will be left.
+        due: i64,
+    },
+}
+
+/// Counters of registrations since the store was opened: records of tables with an expiration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Registrations {
+    /// Number of those deleted because they had expired.
+    pub expired: u64,
+    /// Number of renewals of those that were held.
+    pub renewed: u64,
+}
+
+/// The counters behind [`Registrations`].
+#[derive(Default)]
+struct Counted {
+    expired: AtomicU64,
+    renewed: AtomicU64,
+}
+
 #[derive(Default)]
 struct Written {
     records: HashMap<Vec<u8>, Option<Vec<u8>>>,
@@ -215,6 +247,7 @@ impl Database {
             background,
             abandoned: Mutex::default(),
             uploads,
+            registrations: Counted::default(),
             beside: Mutex::default(),
         });
         Ok(Self { shared, reach: Reach::Disk, clock, interrupt: None, deferred: None })
@@ -314,15 +347,24 @@ impl Database {
         self.schema().table(name).ok_or_else(|| Error::NotFound { detail: format!("there is no table {name}") })
     }
 
-    /// Refuses a table of another schema: its numbers would address the keys of other tables.
+    /// Refuses a table of another schema, whose numbers would address the keys of other tables, and one whose records are not here.
     pub(crate) fn check_issued(&self, table: &Table) -> Result<()> {
         match self.schema().tables.as_ptr_range().contains(&std::ptr::from_ref(table)) {
+            true if table.in_redis => Err(Error::invalid(format!("the records of table {} are in Redis", table.name))),
             true => Ok(()),
             false => Err(Error::invalid(format!(
                 "table {} belongs to another schema: get it from Database::table",
                 table.name
             ))),
         }
+    }
+
+    /// Encodes a JSON object as the record with an id, to be kept elsewhere; what it omits is null.
+    ///
+    /// # Errors
+    /// `Invalid` id or body.
+    pub(crate) fn encoded<'t>(&self, table: &'t Table, id: &str, body: &[u8]) -> Result<Owned<'t>> {
+        bodies::encode_under(table, id, body, self.now())
     }
 
     /// Refuses to continue `what` with another database.
@@ -521,6 +563,33 @@ impl Database {
             }
             Ok(merged)
         })
+    }
+
+    /// Renews those of the given records of which less than two thirds of their time to live are left, in one transaction: they get another
+    /// deadline, and stay the same otherwise, their validators too; damaged ones stay as they are. It is `soft` in every table, since
+    /// nobody is told of it.
+    ///
+    /// # Errors
+    /// `Busy`; what the engine returns.
+    pub fn renew(&self, table: &Table, ids: &[&str]) -> Result<Vec<Renewal>> {
+        self.check_issued(table)?;
+        let slots = ids.iter().map(|id| self.shared.locks.slot(table.id, id.as_bytes())).collect();
+        let renewals = self.run(slots, false, |transaction| {
+            let renew = |id: &&str| match transaction.renew(table, id) {
+                Err(Error::Corrupt { .. }) => Ok(Renewal::NotNeeded),
+                renewal => renewal,
+            };
+            ids.iter().map(renew).collect::<Result<Vec<_>>>()
+        })?;
+        let renewed = renewals.iter().filter(|renewal| matches!(renewal, Renewal::Renewed { .. })).count();
+        self.shared.registrations.renewed.fetch_add(renewed as u64, Ordering::Relaxed);
+        Ok(renewals)
+    }
+
+    /// Returns the counters of registrations.
+    pub fn registrations(&self) -> Registrations {
+        let Counted { expired, renewed } = &self.shared.registrations;
+        Registrations { expired: expired.load(Ordering::Relaxed), renewed: renewed.load(Ordering::Relaxed) }
     }
 
     /// Returns a number for the bytes of a blob of the record with this id, which no other upload has had.
@@ -758,6 +827,11 @@ thread_local! {
     static HELD_BY_THREAD: std::cell::RefCell<Vec<(*const Locks, Slot)>> = const { std::cell::RefCell::new(Vec::new()) };
     /// Reused by every transaction of the thread; a nested one creates its own.
     static BATCH: std::cell::Cell<Batch> = std::cell::Cell::default();
+}
+
+/// Returns an id that no record has.
+pub(crate) fn make_id() -> String {
+    ids::Maker::new().make().to_string()
 }
 
 /// Returns the error of a verb whose locks were held by others for [`LOCK_WAIT`].

@@ -6,6 +6,7 @@
 //! from `strong`: what a power cut leaves is in [`power`].
 
 mod building;
+mod multicasts;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod power;
 mod streams;

@@ -73,6 +73,7 @@ pub fn outcome<T>(result: &Result<T>) -> &'static str {
         Err(Error::Busy { .. }) => "busy",
         Err(Error::Full { .. }) => "full",
         Err(Error::Held { .. }) => "held",
+        Err(Error::Remote { .. }) => "remote",
         Err(Error::WouldBlock) => "would block",
         Err(Error::Corrupt { .. }) => "corrupt",
         Err(Error::Storage { .. }) => "storage",

@@ -47,6 +47,12 @@ fn normal_form(schema: &Schema) -> String {
         if let Some(seconds) = table.expiration {
             writeln!(text, "  expires after {seconds} s").expect("text grows");
         }
+        if table.multicast.is_some() {
+            writeln!(text, "  takes messages").expect("text grows");
+        }
+        if table.in_redis {
+            writeln!(text, "  in Redis").expect("text grows");
+        }
         for (position, attribute) in table.attributes.iter().enumerate() {
             writeln!(text, "  {}", describe(table, position, attribute)).expect("text grows");
         }
@@ -93,6 +99,9 @@ fn describe(table: &Table, position: usize, attribute: &Attribute) -> String {
         table.indexes.iter().filter(|index| index.attribute == position && index.kind != IndexKind::Composite);
     words.extend(indexes.map(|index| format!("{} index {}", index.kind.name(), index.id)));
     words.extend((table.expires_at == Some(position)).then(|| "expires then".to_owned()));
+    words.extend((table.ttl == Some(position)).then(|| "seconds to live".to_owned()));
+    let topic = table.multicast.and_then(|multicast| multicast.topic);
+    words.extend((topic == Some(position)).then(|| "topic of messages".to_owned()));
     words.join(", ")
 }
 

@@ -1,6 +1,8 @@
 //! All integration tests are one binary, because each binary links RocksDB.
 
 mod architecture;
+#[path = "../load/src/brokers.rs"]
+mod brokers;
 #[path = "../load/src/cargo.rs"]
 mod cargo;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]

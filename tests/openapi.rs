@@ -1,7 +1,7 @@
 //! The OpenAPI document: it is one, and the server does what it says.
 //!
-//! Every answer of the manual (`tests/golden/http`, which other tests hold against a real server) has to be described: its path, method
-//! and status, its media type, the headers that are promised, and its body by the schema that stands there.
+//! Every answer of the manual (`tests/golden/http` and `tests/golden/redis`, which other tests hold against a real server) has to be
+//! described: its path, method and status, its media type, the headers that are promised, and its body by the schema that stands there.
 //!
 //! `openapi/schema.json` is the meta-schema of the OpenAPI Initiative for 3.1
 //! (<https://spec.openapis.org/oas/3.1/schema/2022-10-07>), as it is published.
@@ -10,6 +10,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::path::Path;
 
 use serde_json::{Value, json};
 use strata::openapi;
@@ -18,7 +19,11 @@ use strata::schema::Schema;
 use super::http::client;
 
 fn document() -> Value {
-    let schema = Schema::parse(&fs::read_to_string(client::schema()).unwrap()).unwrap();
+    document_of(&client::schema())
+}
+
+fn document_of(schema: &Path) -> Value {
+    let schema = Schema::parse(&fs::read_to_string(schema).unwrap()).unwrap();
     openapi::document(&schema, 3)
 }
 
@@ -238,9 +243,16 @@ fn follow<'d>(document: &'d Value, value: &'d Value) -> Option<&'d Value> {
 
 #[test]
 fn every_answer_of_the_manual_is_described() {
-    let document = document();
+    for (schema, least) in [(client::schema(), 100), (client::schema_of_redis(), 40)] {
+        let checked = assert_described(&document_of(&schema), schema.parent().unwrap());
+        assert!(checked > least, "{checked} answers of {}", schema.display());
+    }
+}
+
+/// Checks the scripts of a folder; returns the number of answers.
+fn assert_described(document: &Value, folder: &Path) -> usize {
     let (mut wrong, mut checked) = (String::new(), 0);
-    for case in fs::read_dir(client::schema().parent().unwrap()).unwrap() {
+    for case in fs::read_dir(folder).unwrap() {
         let case = case.unwrap().path();
         // Files beside the tables are anybody's; those of the console are left out below.
         if case.extension().is_some() || case.file_name().unwrap() == "static_files" {
@@ -251,14 +263,14 @@ fn every_answer_of_the_manual_is_described() {
         let steps = script.split("\n===\n").map(Step::read);
         for step in steps.filter(|step| step.method != "OPTIONS" && !is_file(step.path)) {
             checked += 1;
-            if let Some(objection) = objection(&document, &step) {
+            if let Some(objection) = objection(document, &step) {
                 let name = case.file_name().unwrap().display();
                 writeln!(wrong, "{name}: {} is {}: {objection}", step.request, step.status).unwrap();
             }
         }
     }
-    assert!(checked > 100, "the manual was not found");
     assert!(wrong.is_empty(), "{wrong}");
+    checked
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::counters;
 use crate::expectation::Failure;
 use crate::interrupt;
 use crate::live::{self, Phase};
-use crate::scenario::Data;
+use crate::scenario::{Data, Registry, Scenario};
 use crate::template::Template;
 
 /// How long a request beside the load may take.
@@ -69,7 +69,8 @@ impl Client {
 
     /// Writes all rows of all tables, or the events of the stream, and the blobs of the first table. A table that has rows already, or a
     /// stream that had events, is left alone: they may be somebody's.
-    pub fn seed(&self, data: &Data) -> Result<u64, String> {
+    pub fn seed(&self, scenario: &Scenario) -> Result<u64, String> {
+        let data = &scenario.data;
         for table in tables(data) {
             let found = self.rows(table)?;
             if found > 0 {
@@ -85,10 +86,11 @@ impl Client {
                 ));
             }
         }
-        self.write_all(data).inspect_err(|_| drop(self.clear(data)))
+        self.write_all(scenario).inspect_err(|_| drop(self.clear(scenario)))
     }
 
-    fn write_all(&self, data: &Data) -> Result<u64, String> {
+    fn write_all(&self, scenario: &Scenario) -> Result<u64, String> {
+        let data = &scenario.data;
         let post = |table: &str, some: &[String]| {
             accepted(&self.ask("POST", &format!("/{table}"), format!("[{}]", some.join(",")))?, 201)
         };
@@ -97,7 +99,10 @@ impl Client {
         }
         let rows = data.rows + data.spare;
         if let Some(table) = &data.table {
-            write(rows, &data.row, |_, some| post(table, some))?;
+            write(rows, &data.row, |_, some| match scenario.registry() {
+                Registry::Strata => post(table, some),
+                Registry::Redis => self.register(table, some),
+            })?;
         }
         if let Some(stream) = &data.stream {
             let partitions = self.high_watermarks(stream)?.len() as u64;
@@ -111,8 +116,32 @@ impl Client {
         Ok(rows)
     }
 
+    /// Registers rows in a Redis, which takes them one by one.
+    fn register(&self, table: &str, some: &[String]) -> Result<(), String> {
+        for row in some {
+            let read: Value = serde_json::from_str(row).map_err(|error| format!("data.row: {error}"))?;
+            let id = read["id"].as_str().ok_or("data.row: what is in a Redis has a text as its id")?;
+            accepted(&self.ask("PUT", &format!("/{table}/{id}"), row.clone())?, 201)?;
+        }
+        Ok(())
+    }
+
+    /// Removes all rows of a table in a Redis, which removes them one by one.
+    fn unregister(&self, table: &str) -> Result<(), String> {
+        let answer = self.ask("GET", &format!("/{table}"), String::new())?;
+        let read: Vec<Value> = serde_json::from_slice(&answer.body).map_err(|error| format!("{table}: {error}"))?;
+        for id in read.iter().filter_map(|row| row["id"].as_str()) {
+            self.ask("DELETE", &format!("/{table}/{id}"), String::new())?;
+        }
+        Ok(())
+    }
+
     /// Leaves the tables as they were found, empty; and a stream without events, whose offsets go on.
-    pub fn clear(&self, data: &Data) -> Result<(), String> {
+    pub fn clear(&self, scenario: &Scenario) -> Result<(), String> {
+        let data = &scenario.data;
+        if let (Registry::Redis, Some(table)) = (scenario.registry(), &data.table) {
+            return self.unregister(table);
+        }
         for named in tables(data).chain(&data.stream) {
             let truncate = || self.ask("DELETE", &format!("/{named}?truncate=true"), String::new());
             accepted(&truncate().or_else(|_| truncate())?, 200)?;

@@ -2,7 +2,7 @@
 //!
 //! Exit codes: 0 valid and every objective passed; 1 not so, or interrupted; 2 a mistake in what was asked; 130 interrupted twice.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
 use std::num::NonZeroU32;
@@ -20,14 +20,16 @@ use crate::descriptors;
 use crate::interrupt;
 use crate::ledger::Account;
 use crate::live::{self, Style};
+use crate::neighbours::{Neighbours, Places};
 use crate::output::{self, print, remark};
 use crate::pair::{self, Side};
 use crate::pinning::Pinned;
 use crate::programs::{Program, Programs};
+use crate::registry::Shape;
 use crate::result::{Outcome, Point, Run, Validity};
 use crate::rules;
 use crate::run;
-use crate::scenario::{Bound, Class, Http, Mix, Objective, Operation, Scenario};
+use crate::scenario::{Bound, Class, Http, Mix, Objective, Operation, Scenario, Slot};
 use crate::schedule::Schedule;
 use crate::server::{self, Server};
 use crate::stored;
@@ -56,11 +58,20 @@ pub struct Flags {
     /// The server's binary; without it the one of this checkout is built
     #[arg(long, env = "STRATA_BINARY", value_name = "FILE", conflicts_with = "base_url")]
     pub server: Option<PathBuf>,
-    /// The server of --base-url may be on another machine: you own it
+    /// The servers that are named may be on another machine: you own them
     #[arg(long)]
     pub i_own_this_target: bool,
-    /// How long requests are started; the window is never shorter
-    #[arg(long, env = "TEST_DURATION_SECS", value_name = "SECONDS")]
+    /// Where registrations are, and over what messages come (strata+sse, redis+nats); several are a run each
+    #[arg(long, value_name = "SLOT", value_delimiter = ',')]
+    pub slots: Vec<Slot>,
+    /// Where a slot's NATS is; where nobody listens one is started (port 0: a free one), as it is without this
+    #[arg(long, value_name = "ADDRESS")]
+    pub nats_servers: Option<String>,
+    /// Where a slot's Redis is, likewise
+    #[arg(long, value_name = "ADDRESS")]
+    pub redis_addr: Option<String>,
+    /// How long requests are started (60, 60s, 10m, 1h); the window is never shorter
+    #[arg(short = 'd', long, env = "TEST_DURATION_SECS", value_name = "SECONDS", value_parser = seconds)]
     pub test_duration_secs: Option<f64>,
     /// A closed loop that ends after so many requests
     #[arg(long, value_name = "NUMBER", conflicts_with_all = ["rate", "schedule", "test_duration_secs"])]
@@ -69,7 +80,7 @@ pub struct Flags {
     #[arg(long, conflicts_with_all = ["rate", "schedule"])]
     pub closed: bool,
     /// An open loop: so many requests a second, 1e9 at most
-    #[arg(long, value_name = "RATE", conflicts_with = "schedule")]
+    #[arg(short, long, value_name = "RATE", conflicts_with = "schedule")]
     pub rate: Option<f64>,
     /// An open loop: a built-in schedule (ramp, burst), or one in a file
     #[arg(long, value_name = "SCHEDULE")]
@@ -139,6 +150,14 @@ pub enum Pin {
     None,
 }
 
+/// Reads a number of seconds, with its unit or without.
+fn seconds(text: &str) -> Result<f64, String> {
+    let units = [("s", 1.0), ("m", 60.0), ("h", 3600.0)];
+    let (number, unit) =
+        units.into_iter().find_map(|(name, unit)| Some((text.strip_suffix(name)?, unit))).unwrap_or((text, 1.0));
+    number.parse::<f64>().map(|number| number * unit).map_err(|error| error.to_string())
+}
+
 /// A scenario and the flags that it is run with: the other side of a pair.
 #[derive(Clone, Debug, Parser)]
 #[command(no_binary_name = true)]
@@ -157,10 +176,12 @@ macro_rules! built_in {
 }
 
 /// The built-in scenarios, by name.
-pub const SCENARIOS: [(&str, &str); 26] = built_in!("scenarios":
+pub const SCENARIOS: [(&str, &str); 37] = built_in!("scenarios":
     "throughput-read" "throughput-write" "rest-crud" "rest-relationships" "graphql" "graphql-twin" "blob-storage" "update" "join" "select"
     "static-files" "lists" "quota-static" "quota-list" "sustained" "single-write" "bulk-write"
-    "read-throughput" "write-read-lag" "mixed-workload" "backpressure" "consistency" "peak-single" "peak-bulk" "tables-beside" "cold-storage");
+    "read-throughput" "write-read-lag" "mixed-workload" "backpressure" "consistency" "peak-single" "peak-bulk" "tables-beside" "cold-storage"
+    "registry-register" "registry-enumerate" "registry-multicast" "registry-multicast-closed" "registry-mixed" "registry-tenants" "registry-stalled" "registry-reading" "registry-ramp"
+    "registry-burst" "registry-sustained");
 
 /// Built-in scenarios that are run together, by the name of the group.
 pub const GROUPS: [(&str, &[&str]); 1] = [(
@@ -309,6 +330,9 @@ impl Flags {
         if !self.server_cpus.is_empty() {
             sweep.server_cpus.clone_from(&self.server_cpus);
         }
+        if !self.slots.is_empty() {
+            sweep.slots.clone_from(&self.slots);
+        }
         if self.rates().iter().any(|(_, given)| *given) {
             sweep.rates.clear();
         }
@@ -322,7 +346,7 @@ impl Flags {
             let Some(bound) = rate.map(Bound::ThroughputAtLeast) else { continue };
             meant(flag, &bound)?;
             if scenario.has(&classes) {
-                scenario.objectives.push(Objective { operation: None, classes, stage: None, bound });
+                scenario.objectives.push(Objective { operation: None, classes, stage: None, fan_out: None, bound });
             }
         }
         match scenario.fault() {
@@ -381,7 +405,7 @@ impl Flags {
             ("ca", self.ca.is_some()),
             ("insecure", self.insecure),
             ("has-data", self.has_data),
-            ("i-own-this-target", self.i_own_this_target),
+            ("i-own-this-target", self.i_own_this_target && !self.names_brokers()),
         ];
         match self.base_url {
             Some(_) => Ok(()),
@@ -389,13 +413,24 @@ impl Flags {
         }
     }
 
+    /// Whether it says where a server beside ours is.
+    fn names_brokers(&self) -> bool {
+        self.nats_servers.is_some() || self.redis_addr.is_some()
+    }
+
+    fn places(&self) -> Places {
+        let (nats, redis) = (self.nats_servers.clone(), self.redis_addr.clone());
+        Places { nats, redis, are_owned: self.i_own_this_target }
+    }
+
     /// What makes several runs of one.
-    fn several(&self) -> [(&'static str, bool); 5] {
+    fn several(&self) -> [(&'static str, bool); 6] {
         [
             ("mix", !self.mix.is_empty()),
             ("apart", self.apart),
             ("repeats", self.repeats.is_some()),
             ("server-cpus", !self.server_cpus.is_empty()),
+            ("slots", self.slots.len() > 1),
             ("concurrent-tasks", self.concurrent_tasks.len() > 1),
         ]
     }
@@ -423,23 +458,26 @@ impl Flags {
         self.refuse("a search is about one load", &self.several())?;
         self.refuse("a search chooses the rates itself, from --first on", &self.rates())?;
         let mut scenario = self.over(scenario)?;
+        scenario = scenario.in_first_slot();
+        let features = features(std::slice::from_ref(&scenario));
         let default = Bound::Response { quantile: 0.99, at_most_ms: p99_at_most_ms };
         meant("--p99-at-most-ms", &default)?;
         if let Some((_, reason)) = (Schedule::Constant { rate: first, seconds: 1.0 }).fault() {
             return Err(format!("--first: {reason}"));
         }
-        descriptors::reserve(scenario.load.connections, scenario.load.threads)?;
+        descriptors::reserve(scenario.connections(), scenario.load.threads)?;
         prepare(&self.results)?;
         if !scenario.objectives.iter().any(|objective| matches!(objective.bound, Bound::Response { .. })) {
             let objective = |operation: &Operation| Objective {
                 operation: Some(operation.name.clone()),
                 classes: Vec::new(),
                 stage: None,
+                fan_out: None,
                 bound: default.clone(),
             };
             scenario.objectives.extend(scenario.operations.iter().map(objective));
         }
-        let found = capacity::search(&scenario, first, |probe| match self.point(probe)? {
+        let found = capacity::search(&scenario, first, |probe| match self.point(probe, &features)? {
             Point::Ran(run) => Ok(*run),
             Point::Skipped { name, reason } | Point::Failed { name, reason } => Err(format!("{name}: {reason}")),
         })?;
@@ -450,7 +488,13 @@ impl Flags {
     /// Measures what the client itself can do.
     pub fn calibrate(&self) -> Result<Vec<Point>, String> {
         interrupt::listen(server::kill_started)?;
-        let of_a_server = [("base-url", self.base_url.is_some()), ("server", is_typed("server"))];
+        let of_a_server = [
+            ("base-url", self.base_url.is_some()),
+            ("server", is_typed("server")),
+            ("slots", !self.slots.is_empty()),
+            ("nats-servers", self.nats_servers.is_some()),
+            ("redis-addr", self.redis_addr.is_some()),
+        ];
         self.refuse("a calibration starts the null server", &of_a_server)?;
         self.refuse_without_base_url()?;
         self.refuse("a calibration has no plan", &[("plan", self.plan)])?;
@@ -477,15 +521,16 @@ impl Flags {
             print(serde_json::json!({"run": variants.iter().map(run).collect::<Vec<_>>(), "not_run": not_run}));
             return Ok(Vec::new());
         }
+        self.refuse_unused_brokers(&variants)?;
         interrupt::listen(server::kill_started)?;
         for variant in &variants {
-            descriptors::reserve(variant.load.connections, variant.load.threads)?;
+            descriptors::reserve(variant.connections(), variant.load.threads)?;
         }
         prepare(&self.results)?;
-        let begun = Instant::now();
+        let (begun, features) = (Instant::now(), features(&variants));
         let mut points = Vec::new();
         for variant in &variants {
-            points.push(match self.point(variant) {
+            points.push(match self.point(variant, &features) {
                 Err(reason) if variants.len() > 1 && !interrupt::is_asked() => {
                     let name = variant.name.clone();
                     remark(format_args!("load: {name}: {reason}"));
@@ -502,16 +547,39 @@ impl Flags {
         Ok(points)
     }
 
+    /// Runs the load test of registries that flags make, in the slot of the servers that they name.
+    pub fn registry(&self, shape: &Shape) -> Result<Vec<Point>, String> {
+        self.refuse(
+            "the servers that are named say it: --redis-addr, --nats-servers",
+            &[("slots", !self.slots.is_empty())],
+        )?;
+        self.refuse(
+            "devices are as many as --fan-out says",
+            &[("seed-record-count", self.seed_record_count.is_some())],
+        )?;
+        let (has_nats, has_redis) = (self.nats_servers.is_some(), self.redis_addr.is_some());
+        let scenario = shape.scenario(self.rate, self.test_duration_secs, has_nats, has_redis)?;
+        // What is named and cannot be had is a mistake here, not a variant that is skipped.
+        match self.lacking(&scenario.clone().in_first_slot())? {
+            Some(reason) if !self.plan => Err(reason),
+            _ => self.run(vec![scenario]),
+        }
+    }
+
     /// Runs a scenario, prints its result and stores it: what was measured is seen even if it cannot be stored.
-    fn point(&self, scenario: &Scenario) -> Result<Point, String> {
-        if let Some(reason) = self.programs().lacking(scenario) {
+    fn point(&self, scenario: &Scenario, features: &[&str]) -> Result<Point, String> {
+        if let Some(reason) = self.lacking(scenario)? {
             return self.skipped(scenario, reason);
         }
         let view = live::show(self.view());
         let mut server = match &self.base_url {
-            Some(url) => Server::at(&url.to_string(), self.i_own_this_target, self.trust())
-                .map_err(|reason| with_variable("base-url", reason))?,
-            None => self.start(scenario)?,
+            Some(url) => {
+                let server = Server::at(&url.to_string(), self.i_own_this_target, self.trust());
+                let mut server = server.map_err(|reason| with_variable("base-url", reason))?;
+                server.neighbours = Neighbours::start(scenario, &self.places(), None)?;
+                server
+            }
+            None => self.start(scenario, features)?,
         };
         if let Some(Err(reason)) = scenario.load.server_cpus.map(|cpus| server.limit(cpus)) {
             drop(view);
@@ -525,6 +593,35 @@ impl Flags {
         store(&run, &self.results, &accounts)?;
         print(format_args!("stored as {}\n", self.results.join(format!("{}.json", run.id)).display()));
         Ok(Point::Ran(Box::new(run)))
+    }
+
+    /// Why this machine cannot run a scenario: a program is missing.
+    ///
+    /// # Errors
+    /// A server beside ours is named that cannot be.
+    fn lacking(&self, scenario: &Scenario) -> Result<Option<String>, String> {
+        match self.programs().lacking(scenario) {
+            None => self.places().lacking(scenario.slot),
+            reason => Ok(reason),
+        }
+    }
+
+    /// Refuses to look for servers beside ours that no variant needs, or that the server of --base-url would not know.
+    fn refuse_unused_brokers(&self, variants: &[Scenario]) -> Result<(), String> {
+        let needs = |of: fn(&Slot) -> bool| variants.iter().filter_map(|variant| variant.slot.as_ref()).any(of);
+        let (nats, redis) = (needs(Slot::has_nats), needs(Slot::has_redis));
+        let unused = [
+            ("nats-servers", self.nats_servers.is_some() && !nats),
+            ("redis-addr", self.redis_addr.is_some() && !redis),
+        ];
+        self.refuse("no slot of the run needs it (--slots)", &unused)?;
+        let unknown = [(nats, &self.nats_servers, "--nats-servers"), (redis, &self.redis_addr, "--redis-addr")];
+        match unknown.into_iter().find(|(is_needed, place, _)| *is_needed && place.is_none()) {
+            Some((_, _, flag)) if self.base_url.is_some() => {
+                Err(format!("--base-url: {flag} says which one its server uses"))
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     fn programs(&self) -> Programs {
@@ -553,6 +650,8 @@ impl Flags {
         for side in [self, other.1] {
             side.refuse("both servers of a pair are started here", &[("base-url", side.base_url.is_some())])?;
             side.refuse_without_base_url()?;
+            side.refuse("both servers of a pair have their own", &[("nats-servers", side.nats_servers.is_some())])?;
+            side.refuse("both servers of a pair have their own", &[("redis-addr", side.redis_addr.is_some())])?;
             side.refuse("a pair has no plan", &[("plan", side.plan)])?;
             side.refuse("pairs are the repeats: measure several", &[("repeats", side.repeats.is_some())])?;
         }
@@ -575,11 +674,12 @@ impl Flags {
         let mut points = Vec::new();
         let [ours, theirs] = sides;
         for (one, another) in ours.iter().zip(&theirs) {
-            let [one, another] = [&one.load, &another.load];
-            descriptors::reserve(one.connections.saturating_add(another.connections), one.threads + another.threads)?;
+            let connections = one.connections().saturating_add(another.connections());
+            descriptors::reserve(connections, one.load.threads + another.load.threads)?;
         }
+        let features = features(&[&ours[..], &theirs[..]].concat());
         for (one, another) in ours.into_iter().zip(theirs) {
-            let sides = [self.side(one)?, other.1.side(another)?];
+            let sides = [self.side(one, &features)?, other.1.side(another, &features)?];
             let view = live::show(self.view());
             let mut runs = pair::measure(&sides, windows)?;
             drop(view);
@@ -598,14 +698,17 @@ impl Flags {
         (self.pin == Pin::Apart && scenario.load.server_cpus.is_none()).then(Pinned::apart).flatten()
     }
 
-    fn start(&self, scenario: &Scenario) -> Result<Server, String> {
-        let binary = server::binary(self.server.as_deref())?;
-        let started = Server::start(&binary, scenario, self.pinned(scenario));
+    fn start(&self, scenario: &Scenario, features: &[&str]) -> Result<Server, String> {
+        let binary = server::binary(self.server.as_deref(), features)?;
+        let pinned = self.pinned(scenario);
+        let processors = pinned.as_ref().map(|pinned| pinned.server.as_slice());
+        let neighbours = Neighbours::start(scenario, &self.places(), processors)?;
+        let started = Server::start(&binary, scenario, pinned, neighbours);
         started.map_err(|reason| with_variable("server", reason))
     }
 
-    fn side(&self, scenario: Scenario) -> Result<Side, String> {
-        let mut server = self.start(&scenario)?;
+    fn side(&self, scenario: Scenario, features: &[&str]) -> Result<Side, String> {
+        let mut server = self.start(&scenario, features)?;
         scenario.load.server_cpus.map_or(Ok(()), |cpus| server.limit(cpus))?;
         Ok((scenario, server))
     }
@@ -615,6 +718,12 @@ impl Flags {
         run.ceiling = calibration::ceiling(&self.calibration, run);
         rules::give_verdict(run);
     }
+}
+
+/// The features that the server needs for all of these, so that it is built once.
+fn features(scenarios: &[Scenario]) -> Vec<&'static str> {
+    let needed: BTreeSet<_> = scenarios.iter().filter_map(|one| one.slot).flat_map(|slot| slot.features()).collect();
+    needed.into_iter().collect()
 }
 
 /// The variants of a scenario, of which each can be run.

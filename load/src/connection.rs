@@ -19,7 +19,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::{Mutex, watch};
 
 use crate::expectation::Failure;
@@ -39,6 +39,8 @@ pub struct Target {
     pub tls: Option<Tls>,
     /// Whether it can still be reached.
     pub reach: Arc<Reach>,
+    /// Bytes that the system takes in for a connection that is not read; its own choice without it.
+    pub receive_bytes: Option<u32>,
 }
 
 /// For how long a server gives no response and takes no connection until it counts as lost.
@@ -234,11 +236,22 @@ impl Connection {
     }
 
     /// Sends such a request, and hands over the answer as it comes, if its status is 200.
-    pub async fn stream(&self, request: Request<Body>, mut take: impl FnMut(&[u8])) -> Result<(), Failure> {
+    pub async fn stream(&self, request: Request<Body>, take: impl FnMut(&[u8])) -> Result<(), Failure> {
+        self.stream_from(request, std::future::ready(()), take).await
+    }
+
+    /// The same, but reads the body only after `begin`, which starts when the head has come.
+    pub async fn stream_from(
+        &self,
+        request: Request<Body>,
+        begin: impl Future<Output = ()>,
+        mut take: impl FnMut(&[u8]),
+    ) -> Result<(), Failure> {
         let (answer, _) = self.send(request).await?;
         if answer.status() != StatusCode::OK {
             return Err(Failure::Status(answer.status().as_u16()));
         }
+        begin.await;
         let mut body = answer.into_body();
         while let Some(frame) = body.frame().await {
             frame.map_err(|_| Failure::Broken)?.data_ref().into_iter().for_each(|bytes| take(bytes));
@@ -298,7 +311,14 @@ impl Connection {
     }
 
     async fn connect(&self) -> io::Result<Sender> {
-        let stream = TcpStream::connect(self.target.address).await?;
+        let stream = match self.target.receive_bytes {
+            None => TcpStream::connect(self.target.address).await?,
+            Some(bytes) => {
+                let socket = if self.target.address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+                socket.set_recv_buffer_size(bytes)?;
+                socket.connect(self.target.address).await?
+            }
+        };
         stream.set_nodelay(true)?;
         match &self.target.tls {
             None => self.speak(stream).await,

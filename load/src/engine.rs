@@ -10,7 +10,7 @@ mod open;
 mod timer;
 mod users;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -28,6 +28,7 @@ use crate::expectation::Failure;
 use crate::interrupt;
 use crate::ledger::{Account, Arrival, Ledger};
 use crate::live::{self, Phase};
+use crate::multicasts::sends::{Pending as Sending, Sends};
 use crate::pinning::pin;
 use crate::random::{Choice, Random, mixed};
 use crate::scenario::{Operation, Row, Scenario, Stage};
@@ -86,7 +87,8 @@ struct Start {
 struct Thread {
     starts: Sender<Start>,
     measured: Receiver<Measured>,
-    appends: Receiver<Appends>,
+    /// What its requests that append, and those that send, came to.
+    told: Receiver<(Appends, Sends)>,
 }
 
 impl Engine {
@@ -102,7 +104,7 @@ impl Engine {
             let (starts, started) = mpsc::channel();
             let (measured, results) = mpsc::channel();
             let (warmed, warm) = mpsc::channel();
-            let (told, appends) = mpsc::channel();
+            let (tell, told) = mpsc::channel();
             let (plan, left, processors) = (Arc::clone(&plan), left.clone(), processors.map(<[usize]>::to_vec));
             let body = move || {
                 if let Some(Err(reason)) = processors.map(|processors| pin(&processors)) {
@@ -116,11 +118,11 @@ impl Engine {
                     while let Ok(start) = started.recv() {
                         let _ = measured.send(worker.measure(start).await);
                     }
-                    let _ = told.send(worker.appends.take());
+                    let _ = tell.send((worker.appends.take(), worker.sends.take()));
                 });
             };
             std::thread::Builder::new().name(format!("load-{number}")).spawn(body).expect("a thread can be started");
-            (Thread { starts, measured: results, appends }, warm)
+            (Thread { starts, measured: results, told }, warm)
         };
         let (threads, warm): (Vec<_>, Vec<_>) = (0..scenario.load.threads).map(start).unzip();
         let warmed: Vec<_> = warm.into_iter().map(|warmed| warmed.recv().expect("no thread panics")).collect();
@@ -141,13 +143,13 @@ impl Engine {
         measured.reduce(Measured::with).expect("there is at least one thread")
     }
 
-    /// Ends all threads; what their requests that append came to, those of the warm-up too.
-    pub fn end(self) -> Vec<Appends> {
-        let end = |Thread { starts, appends, .. }: Thread| {
+    /// Ends all threads; what their requests that append, and those that send messages, came to, those of the warm-up too.
+    pub fn end(self) -> (Vec<Appends>, Vec<Sends>) {
+        let end = |Thread { starts, told, .. }: Thread| {
             drop(starts);
-            appends.recv().expect("no thread panics")
+            told.recv().expect("no thread panics")
         };
-        self.threads.into_iter().map(end).collect()
+        self.threads.into_iter().map(end).unzip()
     }
 }
 
@@ -195,9 +197,9 @@ impl Plan {
         })
     }
 
-    fn request(&self, operation: usize, row: u64) -> Request<Full<Bytes>> {
+    fn request(&self, operation: usize, row: u64, call: u64) -> Request<Full<Bytes>> {
         let described = &self.scenario.operations[operation];
-        let body = described.body_of(row).map(Bytes::from);
+        let body = described.body_of(row, call).map(Bytes::from);
         let mut request = Request::new(Full::new(body.clone().unwrap_or_default()));
         *request.method_mut() = self.methods[operation].clone();
         // The scenario was refused if its paths were none.
@@ -226,6 +228,9 @@ struct Worker {
     slots: Vec<Rc<Slot>>,
     rows: RefCell<Rows>,
     appends: Rc<RefCell<Appends>>,
+    sends: Rc<RefCell<Sends>>,
+    /// The number of the next request, among those of all threads.
+    next_call: Cell<u64>,
 }
 
 /// What carries one request at a time: that of a user, in a closed loop.
@@ -254,7 +259,9 @@ impl Worker {
         let spare = (data.rows..data.rows + data.spare).skip(number).step_by(load.threads).collect();
         let random = Random::new(mixed(load.seed) ^ number as u64);
         let rows = Rows { random, next_new: data.rows + data.spare + number as u64, spare };
-        Rc::new(Self { number, slots, rows: RefCell::new(rows), appends: Rc::default(), plan })
+        let next_call = Cell::new(number as u64);
+        let (rows, appends, sends) = (RefCell::new(rows), Rc::default(), Rc::default());
+        Rc::new(Self { number, slots, rows, appends, sends, next_call, plan })
     }
 
     /// This thread's share of a number.
@@ -285,6 +292,7 @@ impl Worker {
         users::start(self, &ledger, &end, self.slots_of(self.plan.scenario.load.stages.first()), &mut tasks);
         while tasks.join_next().await.is_some() {}
         self.appends.borrow_mut().end_warm_up();
+        self.sends.borrow_mut().end_warm_up();
         Ok(ledger.accounts())
     }
 
@@ -412,7 +420,8 @@ impl Worker {
         let operation = &self.plan.scenario.operations[number];
         let row = again.or_else(|| self.row(number))?;
         let (reach, times_down) = (&self.plan.target.reach, self.plan.target.reach.times_down());
-        let request = self.plan.request(number, row);
+        let call = self.next_call.replace(self.next_call.get() + self.plan.scenario.load.threads as u64);
+        let request = self.plan.request(number, row, call);
         let limit = Duration::from_secs_f64(self.plan.scenario.load.timeout_seconds);
         let intended = arrival.intended;
         let flight = arrival.send(free);
@@ -420,6 +429,7 @@ impl Worker {
         let pending = operation.acknowledges.as_ref().map(|acknowledges| {
             (acknowledges, Pending::new(&self.appends, slot.number, (number, row), (intended, started)))
         });
+        let sending = operation.sends().then(|| Sending::new(&self.sends, call, intended));
         let answer =
             tokio::time::timeout(limit, slot.connection.exchange(request)).await.unwrap_or(Err(Failure::Timeout));
         let mut ended = Instant::now();
@@ -433,25 +443,27 @@ impl Worker {
         }
         if let Some(wait) = answer.as_ref().ok().and_then(refused) {
             pending.into_iter().for_each(|(_, pending)| pending.refuse());
+            sending.into_iter().for_each(Sending::refuse);
             flight.refuse(ended, bytes);
             return Some(CarriedOut { started, ended, wait: Some(wait), again: None });
         }
         let checked = answer.and_then(|answer| operation.expect.check(row, answer.status.as_u16(), &body));
-        let mut outcome = match (pending, checked) {
-            (Some((acknowledges, pending)), Ok(read)) => {
+        let mut outcome = match (pending, sending, checked) {
+            (Some((acknowledges, pending)), _, Ok(read)) => {
                 if read.is_some_and(|read| pending.acknowledge(acknowledges, &read)) {
                     Ok(())
                 } else {
                     Err(Failure::Body)
                 }
             }
-            (Some((_, pending)), Err(failure)) => {
+            (Some((_, pending)), _, Err(failure)) => {
                 if failure.changed_nothing() {
                     pending.refuse();
                 }
                 Err(failure)
             }
-            (None, checked) => checked.map(drop),
+            (None, Some(sending), checked) => sending.end(checked),
+            (None, None, checked) => checked.map(drop),
         };
         if outcome.is_ok() && !operation.follow.is_empty() {
             let left = limit - (ended - started).min(limit);

@@ -32,6 +32,12 @@ pub struct Expectation {
     /// JSON pointers into each row of that list and the text of the value there.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub each: BTreeMap<String, Template>,
+    /// Pairs of JSON pointers to equal values.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub equal: Vec<[String; 2]>,
+    /// JSON pointers to whole numbers, and the least and the most that each may be.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub between: BTreeMap<String, [u64; 2]>,
     /// The length of the body in bytes; 0 where none may come.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<usize>,
@@ -45,7 +51,24 @@ impl Expectation {
 
     /// Whether it says anything about JSON in the body.
     pub fn is_about_json(&self) -> bool {
-        !self.has.is_empty() || self.rows.is_some() || !self.each.is_empty()
+        !self.has.is_empty()
+            || self.rows.is_some()
+            || !self.each.is_empty()
+            || !self.equal.is_empty()
+            || !self.between.is_empty()
+    }
+
+    /// Its templates.
+    pub fn templates(&self) -> impl Iterator<Item = &Template> {
+        self.body.iter().chain(self.has.values()).chain(self.each.values())
+    }
+
+    /// The same with a number where what is varied has its place.
+    pub fn with_fan_out(&self, number: u64) -> Self {
+        let mut varied = self.clone();
+        let templates = varied.body.iter_mut().chain(varied.has.values_mut()).chain(varied.each.values_mut());
+        templates.for_each(|template| *template = template.with_fan_out(number));
+        varied
     }
 
     /// Whether an answer to a request about a row is right; the JSON of its body, none where nothing is expected of it.
@@ -67,6 +90,8 @@ impl Expectation {
         // GraphQL answers 200 with errors in the body.
         read.at("/errors").is_none()
             && holds(read, &self.has, row)
+            && self.equal.iter().all(|[one, other]| are_equal(read.at(one), read.at(other)))
+            && self.between.iter().all(|(pointer, range)| is_between(read.at(pointer), *range))
             && self.rows.is_none_or(|rows| list.is_some_and(|list| list.len() == rows))
             && (self.each.is_empty()
                 || list.is_some_and(|list| !list.is_empty() && list.iter().all(|value| holds(value, &self.each, row))))
@@ -78,6 +103,14 @@ fn holds(read: &Json<'_>, expected: &BTreeMap<String, Template>, row: u64) -> bo
         read.at(pointer).is_some_and(|value| value.text() == expected.of(row))
     };
     expected.iter().all(is_there)
+}
+
+fn are_equal(one: Option<&Json<'_>>, other: Option<&Json<'_>>) -> bool {
+    one.zip(other).is_some_and(|(one, other)| one.text() == other.text())
+}
+
+fn is_between(value: Option<&Json<'_>>, [least, most]: [u64; 2]) -> bool {
+    value.and_then(Json::number).is_some_and(|number| (least..=most).contains(&number))
 }
 
 /// Why a request that was sent is not a success.
@@ -147,6 +180,17 @@ mod tests {
             Err(Failure::Body)
         );
         assert_eq!(each.check(12, 200, br#"{"data":{"of":[]}}"#).map(drop), Err(Failure::Body));
+        let equal =
+            expectation("status = 200\nequal = [[\"/targets\", \"/delivered\"]]\nbetween = { \"/targets\" = [1, 3] }");
+        for (body, right) in [
+            (r#"{"targets":3,"delivered":3}"#, true),
+            (r#"{"targets":3,"delivered":2}"#, false),
+            (r#"{"targets":4,"delivered":4}"#, false),
+            (r#"{"targets":0,"delivered":0}"#, false),
+            (r#"{"targets":3}"#, false),
+        ] {
+            assert_eq!(equal.check(0, 200, body.as_bytes()).is_ok(), right, "{body}");
+        }
         let whole = expectation("status = 200\nbody = \"p{n}\"\nbytes = 2");
         assert_eq!(whole.check(1, 200, b"p1").map(drop), Ok(()));
         assert_eq!(whole.check(1, 200, b"p2").map(drop), Err(Failure::Body));

@@ -2,11 +2,13 @@
 //!
 //! It speaks HTTP to a server process and shares no code with it. A module imports only from those above it:
 //! a `scenario` says what to do, `schedule` when, `ledger` keeps account of every request, `connection` carries them, over `tls` or
-//! not, `streams` keeps account of every event, `engine` runs them, `result` is what is `stored`, `rules` read a result and nothing else, so
-//! that `load check` can judge a file as the run did.
+//! not, `streams` keeps account of every event, `multicasts` of every message and its deliveries, `neighbours` are the real NATS and
+//! Redis beside the server, `engine` runs the requests, `result` is what is `stored`, `rules` read a result and nothing else, so that
+//! `load check` can judge a file as the run did.
 
 pub mod output;
 pub mod cargo;
+pub mod brokers;
 pub mod interrupt;
 pub mod descriptors;
 pub mod search;
@@ -29,8 +31,11 @@ pub mod url;
 pub mod tls;
 pub mod connection;
 pub mod streams;
+pub mod jetstream;
+pub mod multicasts;
 pub mod client;
 pub mod null_server;
+pub mod neighbours;
 pub mod server;
 pub mod engine;
 pub mod result;
@@ -43,4 +48,5 @@ pub mod run;
 pub mod pair;
 pub mod capacity;
 pub mod calibration;
+pub mod registry;
 pub mod command;

@@ -7,7 +7,7 @@
 //!   format 1: the first; the window of an open loop ended with the last response, even if its schedule went on, and arrivals that the
 //!     client had not come to by the end of the schedule were sent after it.
 //!   format 2: a window does not end before its schedule, and those arrivals are dropped, and counted in `missed_arrivals`; tags in the log
-//!     are unique. What later versions added is absent where there is none of it: refused requests, stages, promises of streams.
+//!     are unique. What later versions added is absent where there is none of it: refused requests, stages, promises of streams, multicasts.
 
 use std::collections::BTreeMap;
 
@@ -20,6 +20,7 @@ use crate::counters;
 use crate::feeds::Followed;
 use crate::growth::{self, Growth};
 use crate::ledger::Account;
+use crate::multicasts::{self, deliveries::FAN_OUTS};
 use crate::pinning::Pinned;
 use crate::scenario::{Growing, Objective, Operation, QUANTILES, Scenario};
 use crate::streams::deliveries::Delivered;
@@ -83,6 +84,12 @@ pub struct Run {
     /// What the subscribers of the stream were told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subscribers: Option<Subscribed>,
+    /// What came of the messages that were sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub multicasts: Option<Multicasts>,
+    /// The servers beside ours that its slot needs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub brokers: Vec<BrokerRun>,
     /// The programs that ran beside the load.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<BesideRun>,
@@ -105,6 +112,20 @@ pub struct Run {
     pub broken: Vec<String>,
     /// Whether Ctrl-C ended it.
     pub aborted: bool,
+}
+
+/// A server beside ours.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BrokerRun {
+    /// The name of its program.
+    pub program: String,
+    /// The version that it says it is.
+    pub version: String,
+    /// Whether it was there before the run.
+    pub was_there: bool,
+    /// What it used over the windows; null of one that was there.
+    pub cpu: Option<Cpu>,
 }
 
 /// A program that ran beside the load.
@@ -173,6 +194,97 @@ impl From<Delivered> for Deliveries {
         let of = |times| Statistics::of(times, 0, found.unrecorded);
         let (lag, lag_from_start) = (of(&found.from_intended), of(&found.from_start));
         Self { due, due_in_warm_up, missing, repeated, unanswered, ended, lag, lag_from_start }
+    }
+}
+
+/// What came of messages, as answers say and as subscribers received them. Those of the warm-up are in what is wrong, and in no other figure.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Multicasts {
+    /// Messages whose requests were answered.
+    pub answered: u64,
+    /// Those of the warm-up.
+    pub answered_in_warm_up: u64,
+    /// Requests without an answer, which may have been carried out.
+    pub unanswered: u64,
+    /// Of the answers.
+    pub targets: u64,
+    /// Of the answers.
+    pub delivered: u64,
+    /// Of the answers.
+    pub absent: u64,
+    /// Of the answers.
+    pub pending: u64,
+    /// Of the answers.
+    pub failed: u64,
+    /// Messages of answered requests that subscribers received, each once.
+    pub received: u64,
+    /// Those that answers call delivered or pending, and nobody received.
+    pub lost: u64,
+    /// Those that came to a subscriber again.
+    pub doubled: u64,
+    /// Those beyond what answers allow, and those that came to a subscriber that they are not for.
+    pub stray: u64,
+    /// Messages that were received of requests without an answer.
+    pub of_unanswered: u64,
+    /// How often subscribers resumed: they were told that they are behind, or cut off while they read nothing.
+    pub lagged: u64,
+    /// Subscribers that the server ended, or refused.
+    pub ended: u64,
+    /// From the intended start of the request to the arrival, of each delivery.
+    pub lag: Option<Statistics>,
+    /// The same to the last arrival of each message.
+    pub last_lag: Option<Statistics>,
+    /// By the number of targets.
+    pub by_fan_out: Vec<FanOut>,
+}
+
+/// What came of messages to so many targets.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FanOut {
+    /// Targets at most; null of the last, which has all others.
+    pub up_to: Option<u64>,
+    /// Messages whose requests were answered.
+    pub answered: u64,
+    /// Those that subscribers received.
+    pub received: u64,
+    /// To the last arrival of each message.
+    pub last_lag: Option<Statistics>,
+}
+
+impl Multicasts {
+    /// Of what was judged.
+    pub fn of(found: &multicasts::deliveries::Delivered) -> Self {
+        let of = |times| Statistics::of(times, 0, found.unrecorded);
+        let by_fan_out = FAN_OUTS.iter().zip(&found.by_fan_out).filter(|(_, (answered, ..))| *answered > 0);
+        Self {
+            answered: found.answered,
+            answered_in_warm_up: found.answered_in_warm_up,
+            unanswered: found.unanswered,
+            targets: found.targets,
+            delivered: found.delivered,
+            absent: found.absent,
+            pending: found.pending,
+            failed: found.failed,
+            received: found.received,
+            lost: found.lost,
+            doubled: found.doubled,
+            stray: found.stray,
+            of_unanswered: found.of_unanswered,
+            lagged: found.lagged,
+            ended: found.ended,
+            lag: of(&found.lag),
+            last_lag: of(&found.last_lag),
+            by_fan_out: by_fan_out
+                .map(|(up_to, (answered, received, last_lag))| FanOut {
+                    up_to: Some(*up_to).filter(|up_to| *up_to < u64::MAX),
+                    answered: *answered,
+                    received: *received,
+                    last_lag: of(last_lag),
+                })
+                .collect(),
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod account;
 mod latency;
+mod multicasts;
 mod objectives;
 mod programs;
 mod promise;
@@ -55,6 +56,7 @@ pub fn broken(run: &Run) -> Vec<Broken> {
     latency::check(run, &mut findings);
     promise::check(run, &mut findings);
     streams::check(run, &mut findings);
+    multicasts::check(run, &mut findings);
     programs::check(run, &mut findings);
     stages(run, &mut findings);
     findings.0

@@ -8,20 +8,25 @@ use crate::client::Client;
 use crate::clocks::{self, Cpu, Held, Watch};
 use crate::connection::Target;
 use crate::counters;
+use crate::descriptors;
 use crate::engine::{Engine, Measured};
 use crate::feeds::Followers;
 use crate::interrupt;
 use crate::ledger::Account;
 use crate::live::{self, Phase};
+use crate::multicasts::deliveries::judge;
+use crate::multicasts::listeners::{Listening, Nats};
+use crate::multicasts::sends::{Answer, Sends};
+use crate::neighbours::Neighbour;
 use crate::output::remark;
 use crate::programs::{Companions, Place, Programs};
 use crate::quota::Quota;
 use crate::result::{
-    Cell, CheckRun, Counters, Counts, FORMAT, Limited, Loop, Processes, Run, Setup, StageRun, Subscribed, Validity,
-    Window,
+    BrokerRun, Cell, CheckRun, Counters, Counts, FORMAT, Limited, Loop, Multicasts, Processes, Run, Setup, StageRun,
+    Subscribed, Validity, Window,
 };
 use crate::rules;
-use crate::scenario::{Effect, Http, Restarts, Scenario, Stage};
+use crate::scenario::{Effect, Http, Load, Restarts, Scenario, Stage};
 use crate::server::Server;
 use crate::stored;
 use crate::streams::appends::{self, Appends};
@@ -53,10 +58,11 @@ pub fn run_in(
         }
         session.end(scenario)
     });
-    if server.process.is_none()
+    let is_left = server.process.is_none() || server.neighbours.keep_registrations();
+    if is_left
         && !has_data
         && server.responds().is_ok()
-        && let Err(reason) = filled.client.clear(&scenario.data)
+        && let Err(reason) = filled.client.clear(scenario)
     {
         remark(format_args!("load: the rows of the scenario are still in the server: {reason}"));
     }
@@ -100,7 +106,7 @@ impl<'a> Filled<'a> {
             }
             let rows = match has_data {
                 true => (None, None),
-                false => (Some(client.seed(&scenario.data)?), Some(client.count(&scenario.data)?)),
+                false => (Some(client.seed(scenario)?), Some(client.count(&scenario.data)?)),
             };
             let mut stream_from = Vec::new();
             if let Some(stream) = scenario.acknowledged_stream() {
@@ -121,9 +127,10 @@ impl<'a> Filled<'a> {
         let target = self.server.target(scenario.http)?;
         let followers = (!scenario.feeds.is_empty()).then(|| Followers::start(&scenario.feeds, &target));
         let subscribers = self.subscribe(scenario, &target).map_err(|reason| self.server.explain(reason))?;
+        let processors = self.server.pinned.as_ref().map(|pinned| pinned.client.as_slice());
+        let listening = self.listen(scenario, processors).map_err(|reason| self.server.explain(reason))?;
         let companions = self.place().map(|place| self.programs.start(scenario, &place)).transpose()?;
         live::phase(Phase::WarmUp);
-        let processors = self.server.pinned.as_ref().map(|pinned| pinned.client.as_slice());
         let requests = || subscribers.as_ref().map_or_else(Requests::default, Running::requests);
         let warm = || {
             let (engine, accounts) = Engine::start(scenario, &target, processors)?;
@@ -141,6 +148,7 @@ impl<'a> Filled<'a> {
             followers,
             asked_before,
             subscribers,
+            listening,
             companions: companions.unwrap_or_default(),
             target,
             engine,
@@ -156,6 +164,7 @@ impl<'a> Filled<'a> {
             seconds: 0.0,
             think_seconds: 0.0,
             processes: None,
+            brokers: vec![Some(Cpu::default()); self.server.neighbours.iter().count()],
             windows: 0,
             server_at_first: None,
         })
@@ -175,13 +184,25 @@ impl Filled<'_> {
 
     /// Opens the subscribers of the stream, where it ends now; none where the scenario has none.
     fn subscribe(&self, scenario: &Scenario, target: &Target) -> Result<Option<Running>, String> {
-        match scenario.acknowledged_stream().filter(|_| !scenario.subscribers.is_empty()) {
+        match scenario.acknowledged_stream().filter(|_| scenario.followers().next().is_some()) {
             None => Ok(None),
             Some(stream) => {
                 let from = self.client.high_watermarks(stream)?;
                 Running::start(&scenario.subscribers, target, &from).map(Some)
             }
         }
+    }
+
+    /// Opens the subscribers to whom messages are sent; none where the scenario has none.
+    fn listen(&self, scenario: &Scenario, processors: Option<&[usize]>) -> Result<Option<Listening>, String> {
+        if scenario.listeners().next().is_none() {
+            return Ok(None);
+        }
+        descriptors::reserve(scenario.connections(), scenario.load.threads + 1)?;
+        let servers = self.server.neighbours.nats().map(str::to_owned);
+        let replies = scenario.slot.is_some_and(|slot| slot.replies);
+        let nats = servers.map(|servers| Nats { servers, replies });
+        Listening::start(scenario.listeners(), |http| self.server.target(http), nats, processors).map(Some)
     }
 
     /// What came of the promises of the stream: everything is read back. None where nothing is acknowledged.
@@ -202,6 +223,7 @@ pub struct Session<'a> {
     followers: Option<Followers>,
     restarts: Option<Restarts>,
     subscribers: Option<Running>,
+    listening: Option<Listening>,
     /// Requests of the subscribers before the first reading of the counters, and behind it.
     asked_before: [Requests; 2],
     companions: Companions,
@@ -219,6 +241,8 @@ pub struct Session<'a> {
     seconds: f64,
     think_seconds: f64,
     processes: Option<Processes>,
+    /// What each of the servers beside ours used, where it was started here.
+    brokers: Vec<Option<Cpu>>,
     windows: u32,
     server_at_first: Option<Cpu>,
 }
@@ -256,7 +280,9 @@ impl Session<'_> {
         let keep = move |held: &Held| drop(folder.as_deref().map(|folder| stored::keep_sample(folder, &id, held)));
         let watch = server.zip(self.slice).map(|(process, each)| Watch::start(process, each, self.seconds, keep));
         live::phase(Phase::Measuring(self.arrivals));
+        let of_brokers = || self.filled.server.neighbours.iter().map(|broker| broker.process().and_then(Cpu::of));
         let before = Clocks::read(server)?;
+        let brokers_before: Vec<_> = of_brokers().collect();
         self.windows += 1;
         self.server_at_first = self.server_at_first.or(before.server);
         let measured = match self.restarts {
@@ -264,6 +290,9 @@ impl Session<'_> {
             Some(restarts) => restarting(self.filled.server, restarts, &self.target, || self.engine.window(stage)),
         };
         let after = Clocks::read(server);
+        let used = of_brokers().zip(brokers_before).map(|(after, before)| Some(after?.since(&before?)));
+        let used: Vec<_> = used.zip(&self.brokers).map(|(used, before)| Some(before.as_ref()?.plus(&used?))).collect();
+        self.brokers = used;
         let held = watch.map_or_else(Vec::new, Watch::stop);
         // First: without file descriptors there are no clocks either.
         self.filled.server.responds().map_err(|reason| self.filled.server.explain(reason))?;
@@ -287,7 +316,7 @@ impl Session<'_> {
         let kills = self.restarts.map(|_| self.target.reach.outages().met);
         let server_now = self.server().and_then(Cpu::of).filter(|_| self.windows > 1);
         let server_throughout = server_now.zip(self.server_at_first).map(|(now, first)| now.since(&first));
-        let appends = self.engine.end();
+        let (appends, sends) = self.engine.end();
         let drain = Duration::from_secs_f64(scenario.load.drain_seconds);
         let partitions = self.filled.stream_from.len();
         let subscribers =
@@ -297,6 +326,8 @@ impl Session<'_> {
         if let (Some(_), None, Some(reason)) = (&self.counters, &counters, self.target.reach.failure()) {
             return Err(server.explain(format!("{} responds no more: {reason}", server.url)));
         }
+        // Behind the counters: their streams, which last as long as the run, are no part of the server's own time.
+        let multicasts = self.listening.map(|listening| multicasts(scenario, listening, sends, drain));
         let promises = self.filled.promises(scenario, &appends).map_err(|reason| server.explain(reason))?;
         let feeds = self.followers.map_or_else(Vec::new, Followers::stop);
         let throttled_periods = self.throttled_periods.zip(server.throttled_periods());
@@ -309,7 +340,6 @@ impl Session<'_> {
         let stages = load.stages.iter().zip(&self.stages);
         let stages =
             stages.map(|(stage, (measured, processes))| of_stage(stage, measured, processes, names())).collect();
-        let planned = load.arrivals_seconds();
         let mut run = Run {
             format: FORMAT,
             id: self.id,
@@ -320,10 +350,7 @@ impl Session<'_> {
             processors: processors(),
             plan: names().collect(),
             setup: self.setup,
-            window: Window {
-                seconds: self.seconds,
-                arrivals_seconds: planned.map(|planned| if aborted { planned.min(self.seconds) } else { planned }),
-            },
+            window: window_of(load, self.seconds, aborted),
             throughput: total.ok as f64 / self.seconds,
             cells,
             stages,
@@ -340,6 +367,8 @@ impl Session<'_> {
             promises,
             kills,
             subscribers,
+            multicasts,
+            brokers: broker_runs(server, &self.brokers),
             beside,
             checks: if aborted { Vec::new() } else { self.filled.checks(scenario) },
             quota: server.quota.as_ref().map(|quota| limited(quota, throttled_periods)),
@@ -382,6 +411,17 @@ impl Clocks {
             think_seconds: None,
         }
     }
+}
+
+/// The servers beside a server, with what each used where that is known.
+fn broker_runs(server: &Server, used: &[Option<Cpu>]) -> Vec<BrokerRun> {
+    let run = |(one, cpu): (&Neighbour, &Option<Cpu>)| BrokerRun {
+        program: one.program().to_owned(),
+        version: one.version.clone(),
+        was_there: one.process().is_none(),
+        cpu: *cpu,
+    };
+    server.neighbours.iter().zip(used).map(run).collect()
 }
 
 /// Ends the server and starts it again, so often as is said and at those times, while a window is measured. A server that does not start
@@ -431,6 +471,22 @@ fn subscribed(
         requests_at_most: asked.sent - before[0].answered,
         kinds: taken.iter().map(judged).collect(),
     }
+}
+
+/// Ends the subscribers to whom messages were sent when all has come, or after the drain; what came of the messages.
+fn multicasts(scenario: &Scenario, listening: Listening, sends: Vec<Sends>, drain: Duration) -> Multicasts {
+    let sends: Vec<_> = sends.into_iter().flat_map(Sends::into_all).collect();
+    // One that read nothing is absent once it is too far behind, and then resumes.
+    let resume = scenario.listeners().any(|kind| kind.stalled > 0.0);
+    let of = |answer: Answer| answer.delivered + answer.pending + if resume { answer.absent } else { 0 };
+    let due = sends.iter().filter_map(|send| send.answer).map(of).sum();
+    Multicasts::of(&judge(&sends, &listening.end(due, drain)))
+}
+
+/// The window of a run that was so long, and was to start requests for as long as its load says, or until it was aborted.
+fn window_of(load: &Load, seconds: f64, aborted: bool) -> Window {
+    let planned = load.arrivals_seconds();
+    Window { seconds, arrivals_seconds: planned.map(|planned| if aborted { planned.min(seconds) } else { planned }) }
 }
 
 /// What a stage measured.

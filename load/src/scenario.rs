@@ -5,6 +5,7 @@
 
 mod faults;
 mod programs;
+mod slots;
 mod streams;
 mod variants;
 
@@ -22,6 +23,7 @@ use crate::schedule::Schedule;
 use crate::template::Template;
 
 pub use programs::{Beside, Check};
+pub use slots::{MESSAGE, Over, Registry, Slot};
 pub use streams::{Acknowledges, Items, Of, RefusedBy, Restarts, Stage, Subscribers};
 pub use variants::{Mix, Sweep};
 
@@ -42,6 +44,9 @@ pub struct Scenario {
     /// Whether it is spoken over TLS.
     #[serde(default = "yes")]
     pub tls: bool,
+    /// Where registrations are, and over what messages come; without it in our own storage, and over Server-Sent Events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slot: Option<Slot>,
     /// What is in the server before.
     pub data: Data,
     /// How much is asked, for how long.
@@ -51,7 +56,7 @@ pub struct Scenario {
     /// The change feeds that are followed meanwhile.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub feeds: Vec<Feed>,
-    /// The subscribers of the stream, to whom every acknowledged event has to come.
+    /// The subscribers of the stream, to whom every acknowledged event has to come, or those to whom messages are sent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub subscribers: Vec<Subscribers>,
     /// How the server is ended meanwhile.
@@ -302,10 +307,15 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// The body of a request about a row.
-    pub fn body_of(&self, row: u64) -> Option<String> {
+    /// The body of a request about a row; `call` is the number of the request.
+    pub fn body_of(&self, row: u64, call: u64) -> Option<String> {
         let body = self.body.as_ref()?;
-        Some(body.with(row, |text| self.items.iter().for_each(|items| items.write(row, text))))
+        Some(body.with(row, call, |text| self.items.iter().for_each(|items| items.write(row, text))))
+    }
+
+    /// Whether it sends a message: its body has a place for the number of the request, by which subscribers know it.
+    pub fn sends(&self) -> bool {
+        self.body.as_ref().is_some_and(Template::has_call)
     }
 
     /// What kind of work it is.
@@ -364,13 +374,36 @@ pub struct Effect {
     /// The operations that make it step.
     pub operations: Vec<String>,
     /// Steps for each of their requests that are counted.
-    pub each: f64,
+    pub each: Steps,
     /// Which of their requests are.
     #[serde(default, skip_serializing_if = "Of::is_ok")]
     pub of: Of,
     /// Whether more steps are as good.
     #[serde(default)]
     pub at_least: bool,
+    /// Where registrations are, if it is to be seen only there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registry: Option<Registry>,
+}
+
+/// Steps of a counter for each request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Steps {
+    /// So many.
+    Number(f64),
+    /// As many as is varied from run to run, `{fan_out}`.
+    FanOut(Template),
+}
+
+impl Steps {
+    /// How many; 0 where it is not decided yet.
+    pub fn number(&self) -> f64 {
+        match self {
+            Self::Number(number) => *number,
+            Self::FanOut(text) => text.of(0).parse().unwrap_or(0.0),
+        }
+    }
 }
 
 /// What must be reached; declared before the run.
@@ -386,6 +419,9 @@ pub struct Objective {
     /// The stage, from 1 on; none is all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<usize>,
+    /// Which of `sweep.fan_out` it is of; none is all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fan_out: Option<u64>,
     /// What is looked at.
     pub bound: Bound,
 }
@@ -419,6 +455,13 @@ pub enum Bound {
     },
     /// A quantile of the time from the intended start of an append to the arrival of its event, at every kind of subscribers.
     Lag {
+        /// From 0 to 1.
+        quantile: f64,
+        /// In milliseconds.
+        at_most_ms: f64,
+    },
+    /// A quantile of the time from the intended start of a multicast to its arrival at the last subscriber that it reached.
+    LastLag {
         /// From 0 to 1.
         quantile: f64,
         /// In milliseconds.
@@ -501,6 +544,22 @@ impl Scenario {
         }
     }
 
+    /// The subscribers of the stream.
+    pub fn followers(&self) -> impl Iterator<Item = &Subscribers> {
+        self.subscribers.iter().filter(|subscribers| subscribers.call.is_none())
+    }
+
+    /// The subscribers to whom messages are sent.
+    pub fn listeners(&self) -> impl Iterator<Item = &Subscribers> {
+        self.subscribers.iter().filter(|subscribers| subscribers.call.is_some())
+    }
+
+    /// Connections of the load, and of those to whom messages are sent.
+    pub fn connections(&self) -> usize {
+        let of = |kind: &Subscribers| kind.connections.unwrap_or(kind.count);
+        self.listeners().map(of).fold(self.load.connections, usize::saturating_add)
+    }
+
     /// The stream whose events are acknowledged; none where no operation says so.
     pub fn acknowledged_stream(&self) -> Option<&String> {
         let acknowledges = self.operations.iter().any(|operation| operation.acknowledges.is_some());
@@ -522,6 +581,7 @@ impl Scenario {
             .or_else(|| self.promises_fault())
             .or_else(|| self.feeds_fault().map(|reason| of("feeds", reason)))
             .or_else(|| self.subscribers_fault().map(|reason| of("subscribers", reason)))
+            .or_else(|| self.slot_fault().map(|reason| of("slot", reason)))
             .or_else(|| self.restarts_fault().map(|reason| of("restarts", reason)))
             .or_else(|| self.beside_fault())
             .or_else(|| self.checks_fault())

@@ -20,6 +20,7 @@ use tempfile::TempDir;
 use crate::cargo::cargo;
 use crate::connection::{Reach, Target};
 use crate::interrupt;
+use crate::neighbours::Neighbours;
 use crate::output::remark;
 use crate::pinning::{Pinned, started_on};
 use crate::quota::{self, Quota};
@@ -74,6 +75,8 @@ pub struct Server {
     /// What limits its processors, where something does. It is taken away first: with all processors a server stops at once.
     pub quota: Option<Quota>,
     started: Option<Started>,
+    /// Those that stand beside it, which end behind it.
+    pub neighbours: Neighbours,
 }
 
 /// A process that was started here, and is stopped when this is dropped.
@@ -112,14 +115,30 @@ impl Server {
             return Err(format!("{url} is another machine: --i-own-this-target says that it is yours"));
         }
         let address = first_reached(&addresses).map_err(|reason| format!("{url}: no connection: {reason}"))?;
-        let (reach, pinned, quota) = (Arc::default(), None, None);
-        Ok(Self { url, process: None, configuration: None, trust, place, address, reach, pinned, quota, started: None })
+        Ok(Self {
+            url,
+            process: None,
+            configuration: None,
+            trust,
+            place,
+            address,
+            reach: Arc::default(),
+            pinned: None,
+            quota: None,
+            started: None,
+            neighbours: Neighbours::default(),
+        })
     }
 
     /// Starts a binary in a temporary folder with the schema and the static files of a scenario, and waits until it is ready. It times its
     /// requests, and takes all connections of the scenario, unless the scenario's own options say how many. Over TLS it shows a certificate
     /// that it makes itself, and nothing else is trusted.
-    pub fn start(binary: &Path, scenario: &Scenario, pinned: Option<Pinned>) -> Result<Self, String> {
+    pub fn start(
+        binary: &Path,
+        scenario: &Scenario,
+        pinned: Option<Pinned>,
+        neighbours: Neighbours,
+    ) -> Result<Self, String> {
         let (served, tls) = (&scenario.data, scenario.tls);
         let directory = folder()?;
         let [schema_file, data, files, ready] =
@@ -135,7 +154,7 @@ impl Server {
             if !served.files.is_empty() {
                 command.arg("--static").arg(&files);
             }
-            command.args(&served.server_options).args(more);
+            command.args(neighbours.options(scenario.slot)).args(&served.server_options).args(more);
             command
         };
         let processors = pinned.as_ref().map(|pinned| pinned.server.as_slice());
@@ -144,14 +163,15 @@ impl Server {
             configuration(binary, &printed.map_err(|error| not_started(binary, &error))?)
         };
         let (mut configuration, mut more) = (configured(&[])?, Vec::new());
-        let connections = scenario.load.connections as u64 + CONNECTIONS_BESIDE;
+        let connections = scenario.connections() as u64 + CONNECTIONS_BESIDE;
         let said = served.server_options.iter().any(|option| option.split('=').next() == Some("--connections"));
         if !said && configuration["connections"].as_u64().is_some_and(|most| most < connections) {
             more = vec!["--connections".to_owned(), connections.to_string()];
             configuration = configured(&more)?;
         }
         let trust = tls.then(|| Trust::Certificates(data.join("tls").join("certificate.pem")));
-        Self::launch(command(&more), directory, &ready, configuration, trust, pinned)
+        let started = Self::launch(command(&more), directory, &ready, configuration, trust, pinned)?;
+        Ok(Self { neighbours, ..started })
     }
 
     /// Starts the null server, which is in the program `load` itself.
@@ -185,7 +205,8 @@ impl Server {
         let place: Url = url.parse().map_err(|reason| format!("{url}: {reason}"))?;
         let address = place.addresses()?[0];
         let (process, configuration, started) = (Some(number), Some(configuration), Some(started));
-        Ok(Self { url, process, configuration, trust, place, address, reach, pinned, quota: None, started })
+        let neighbours = Neighbours::default();
+        Ok(Self { url, process, configuration, trust, place, address, reach, pinned, quota: None, started, neighbours })
     }
 
     /// A reason why a run failed, or its cause if that is a server that was started here: it has ended, or is stopped. With its last words.
@@ -254,7 +275,7 @@ impl Server {
     pub fn target(&self, http: Http) -> Result<Target, String> {
         let tls = self.trust.as_ref().map(|trust| Tls::new(trust, &self.place.host, http)).transpose()?;
         let (address, authority, reach) = (self.address, self.place.authority.clone(), Arc::clone(&self.reach));
-        Ok(Target { address, authority, http, tls, reach })
+        Ok(Target { address, authority, http, tls, reach, receive_bytes: None })
     }
 }
 
@@ -534,8 +555,9 @@ pub fn kill_started() {
     }
 }
 
-/// The server's binary: the one that was named, else the optimised one that is built if this is a checkout, else the one beside this program.
-pub fn binary(named: Option<&Path>) -> Result<PathBuf, String> {
+/// The server's binary: the one that was named, else the optimised one that is built with these features if this is a checkout, else the one
+/// beside this program.
+pub fn binary(named: Option<&Path>, features: &[&str]) -> Result<PathBuf, String> {
     if let Some(named) = named {
         return Ok(named.to_owned());
     }
@@ -543,9 +565,12 @@ pub fn binary(named: Option<&Path>) -> Result<PathBuf, String> {
     let mut binary = own.with_file_name("strata");
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().filter(|parent| parent.join("Cargo.toml").exists());
     if let Some(workspace) = workspace {
-        remark("building the server (cargo build --release --bin strata)");
+        let mut words = vec!["build", "--release", "--quiet", "--bin", "strata"];
+        let features = features.join(",");
+        words.extend((!features.is_empty()).then_some(["--features", &features]).into_iter().flatten());
+        remark(format_args!("building the server (cargo {})", words.join(" ").replace(" --quiet", "")));
         let mut build = cargo();
-        build.args(["build", "--release", "--quiet", "--bin", "strata"]).current_dir(workspace);
+        build.args(&words).current_dir(workspace);
         let named = build.get_program().display().to_string();
         let not_built = |why: String| format!("the server could not be built: {why}; --server names a binary");
         let built = build.status().map_err(|error| not_built(format!("{named} (CARGO): {error}")))?;

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use crate::quota::PERIOD_US;
-use crate::result::{Cell, Counts, Deliveries, Judged, Loop, Point, Run, State, Statistics, Validity};
+use crate::result::{BrokerRun, Cell, Counts, Deliveries, Judged, Loop, Point, Run, State, Statistics, Validity};
 use crate::rules::{client_bound, quota_not_binding};
 use crate::scenario::{Bound, Http};
 
@@ -111,7 +111,9 @@ fn write_run(run: &Run, out: &mut String) -> std::fmt::Result {
         let met = kills.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
         writeln!(out, "server ended {} times; requests in flight: {met}\n", kills.len())?;
     }
+    write_brokers(run, out)?;
     write_subscribers(run, out)?;
+    write_multicasts(run, out)?;
     write_promises(run, out)?;
     write_programs(run, out)?;
     for judged in &run.objectives {
@@ -320,10 +322,25 @@ fn write_events(run: &Run, out: &mut String) -> std::fmt::Result {
     writeln!(out, "events/s: {}; appended MB/s: {}; server CPU us an event: {cpu}", rates.join(", "), figure(bytes))
 }
 
+/// The slot, and the servers beside ours with what they used.
+fn write_brokers(run: &Run, out: &mut String) -> std::fmt::Result {
+    let Some(slot) = run.scenario.slot else { return Ok(()) };
+    write!(out, "slot {slot}")?;
+    for broker in &run.brokers {
+        let BrokerRun { program, version, was_there, cpu } = broker;
+        let whose = if *was_there { "was there" } else { "started here" };
+        write!(out, "; {program} {version}, {whose}")?;
+        if let Some(cpu) = cpu {
+            write!(out, ", CPU {} %", figure(cpu.seconds() / run.window.seconds * 100.0))?;
+        }
+    }
+    writeln!(out, "\n")
+}
+
 /// What came to the subscribers of a stream, and how long it took from the intended start of an append and from its start.
 fn write_subscribers(run: &Run, out: &mut String) -> std::fmt::Result {
     let Some(subscribed) = &run.subscribers else { return Ok(()) };
-    for (kind, planned) in subscribed.kinds.iter().zip(&run.scenario.subscribers) {
+    for (kind, planned) in subscribed.kinds.iter().zip(run.scenario.followers()) {
         let path = String::from(planned.path.clone());
         writeln!(out, "{} subscribers of {path}\n", planned.count)?;
         let Deliveries { due, missing, repeated, unanswered, ended, .. } = kind;
@@ -342,6 +359,45 @@ fn write_subscribers(run: &Run, out: &mut String) -> std::fmt::Result {
         write_rows(out, &rows)?;
     }
     Ok(())
+}
+
+/// What came of messages, over all and by fan-out, and how long they took to the last subscriber.
+fn write_multicasts(run: &Run, out: &mut String) -> std::fmt::Result {
+    let Some(found) = &run.multicasts else { return Ok(()) };
+    let counts = [
+        ("messages", found.answered),
+        ("targets", found.targets),
+        ("received", found.received),
+        ("lost", found.lost),
+        ("doubled", found.doubled),
+        ("stray", found.stray),
+        ("absent", found.absent),
+        ("pending", found.pending),
+        ("failed", found.failed),
+        ("unanswered", found.unanswered),
+        ("resumed", found.lagged),
+    ];
+    writeln!(out, "{}", counts.map(|(what, count)| format!("{what} {count}")).join(", "))?;
+    let received = found.received as f64;
+    let cpu = run.processes.server.filter(|_| found.received > 0).map(|cpu| figure(cpu.seconds() / received * 1e6));
+    let rate = figure(received / run.window.seconds);
+    writeln!(out, "deliveries/s: {rate}; server CPU us a delivery: {}\n", cpu.unwrap_or_else(absent))?;
+    let heads = ["lag ms", "messages", "received", "mean", "p50", "p95", "p99", "max"];
+    let mut rows = vec![heads.map(str::to_owned).to_vec()];
+    let mut row = |what: String, answered: u64, received: u64, lag: &Option<Statistics>| {
+        let of = |value: fn(&Statistics) -> f64| lag.as_ref().map_or_else(absent, |lag| milliseconds(value(lag)));
+        let mut row = vec![what, answered.to_string(), received.to_string(), of(|lag| lag.mean)];
+        row.extend([0.5, 0.95, 0.99].map(|at| quantile(lag.as_ref(), at)));
+        row.push(of(|lag| lag.max as f64));
+        rows.push(row);
+    };
+    row("to each".to_owned(), found.answered, found.received, &found.lag);
+    row("to the last".to_owned(), found.answered, found.received, &found.last_lag);
+    for own in &found.by_fan_out {
+        let targets = own.up_to.map_or("of more".to_owned(), |up_to| format!("of up to {up_to}"));
+        row(format!("to the last {targets}"), own.answered, own.received, &own.last_lag);
+    }
+    write_rows(out, &rows)
 }
 
 /// What came of each promise of a stream.
@@ -396,6 +452,9 @@ fn objective(judged: &Judged) -> String {
             format!("growth of {} at most {at_most}", format!("{of:?}").to_lowercase())
         }
         Bound::Lag { quantile, at_most_ms } => format!("p{} of the lag at most {at_most_ms} ms", quantile * 100.0),
+        Bound::LastLag { quantile, at_most_ms } => {
+            format!("p{} of the last lag at most {at_most_ms} ms", quantile * 100.0)
+        }
         Bound::Response { quantile, at_most_ms } => format!("p{} at most {at_most_ms} ms", quantile * 100.0),
     };
     let about = what.stage.map_or(about.clone(), |stage| format!("{about}, stage {stage}"));
@@ -437,6 +496,9 @@ fn write_summary(runs: &[Run], out: &mut String) -> std::fmt::Result {
         rows.push(row);
     }
     write_rows(out, &rows)?;
+    if runs.len() > 1 {
+        write_messages(runs, out)?;
+    }
     match runs {
         [_] => Ok(()),
         _ if runs.iter().all(|run| run.cells.len() == 1) => write_alone(runs, out),
@@ -463,6 +525,41 @@ fn target(run: &Run) -> Option<(f64, String)> {
         }
         _ => None,
     })
+}
+
+/// What came of the messages of each run that sent some.
+fn write_messages(runs: &[Run], out: &mut String) -> std::fmt::Result {
+    let heads = [
+        "run",
+        "messages",
+        "targets",
+        "received",
+        "lost",
+        "doubled",
+        "stray",
+        "failed",
+        "last ms: p50",
+        "p99",
+        "max",
+        "received/s",
+        "server us each",
+    ];
+    let mut rows = vec![heads.map(str::to_owned).to_vec()];
+    for (run, name) in runs.iter().zip(short_names(runs)) {
+        let Some(found) = &run.multicasts else { continue };
+        let counts =
+            [found.answered, found.targets, found.received, found.lost, found.doubled, found.stray, found.failed];
+        let lag = found.last_lag.as_ref();
+        let mut row = vec![name];
+        row.extend(counts.map(|count| count.to_string()));
+        row.extend([quantile(lag, 0.5), quantile(lag, 0.99)]);
+        row.push(lag.map_or_else(absent, |lag| milliseconds(lag.max as f64)));
+        let received = found.received as f64;
+        let cpu = run.processes.server.filter(|_| found.received > 0).map(|cpu| figure(cpu.seconds() / received * 1e6));
+        row.extend([figure(received / run.window.seconds), cpu.unwrap_or_else(absent)]);
+        rows.push(row);
+    }
+    if rows.len() > 1 { write_rows(out, &rows) } else { Ok(()) }
 }
 
 /// Times of each operation of each run.

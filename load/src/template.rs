@@ -1,8 +1,9 @@
 //! Texts with the number of a row in them: paths, bodies, and the answers that are expected.
 //!
 //! `{n}` is the number, `{n/20}` its quotient, `{n%50}` its remainder, `{n/20%50}` the remainder of the quotient, each with a sum at its end
-//! if wanted (`{n/4+99}`), `{filler:700}` so many letters that follow from it; `{items}` is a list in the body of a request; two braces are
-//! one. The same template makes a row and says what must come back for it, so a wrong body cannot pass.
+//! if wanted (`{n/4+99}`), `{filler:700}` so many letters that follow from it; `{items}` is a list in the body of a request, `{call}` the
+//! number of the request among all of the run, `{fan_out}` a number that is varied from run to run; two braces are one. The same template
+//! makes a row and says what must come back for it, so a wrong body cannot pass.
 
 use std::fmt::Write;
 
@@ -14,7 +15,7 @@ use crate::random::mixed;
 const MOST_LETTERS: u64 = 100_000_000;
 
 /// A text with places for the number of a row.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Template {
     text: String,
@@ -27,12 +28,24 @@ enum Part {
     Number { divisor: u64, modulus: Option<u64>, sum: u64 },
     Filler(usize),
     Items,
+    Call,
+    FanOut,
 }
 
 impl Template {
     /// The text of a row.
     pub fn of(&self, row: u64) -> String {
-        self.with(row, |_| {})
+        self.with(row, 0, |_| {})
+    }
+
+    /// Whether it is no text at all.
+    pub fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
+    /// Whether its text follows from a row alone.
+    pub fn is_of_row(&self) -> bool {
+        !(self.has_items() || self.has_call() || self.has_fan_out())
     }
 
     /// Whether it has a place for a list.
@@ -40,15 +53,34 @@ impl Template {
         self.parts.contains(&Part::Items)
     }
 
-    /// The text of a row, with a list where its place is.
-    pub fn with(&self, row: u64, items: impl Fn(&mut String)) -> String {
+    /// Whether it has a place for the number of a request.
+    pub fn has_call(&self) -> bool {
+        self.parts.contains(&Part::Call)
+    }
+
+    /// Whether it has a place for what is varied.
+    pub fn has_fan_out(&self) -> bool {
+        self.parts.contains(&Part::FanOut)
+    }
+
+    /// The same with a number where what is varied has its place.
+    pub fn with_fan_out(&self, number: u64) -> Self {
+        match self.has_fan_out() {
+            true => Self::try_from(self.text.replace("{fan_out}", &number.to_string()))
+                .expect("a number where a place was is a text like any other"),
+            false => self.clone(),
+        }
+    }
+
+    /// The text of a row in a request with a number, with a list where its place is.
+    pub fn with(&self, row: u64, call: u64, items: impl Fn(&mut String)) -> String {
         let mut text = String::with_capacity(self.text.len() + 16);
-        self.write(&mut text, row, items);
+        self.write(&mut text, row, call, items);
         text
     }
 
-    /// Writes the text of a row behind another, with a list where its place is.
-    pub fn write(&self, text: &mut String, row: u64, items: impl Fn(&mut String)) {
+    /// Writes the text of a row in a request with a number behind another, with a list where its place is.
+    pub fn write(&self, text: &mut String, row: u64, call: u64, items: impl Fn(&mut String)) {
         for part in &self.parts {
             match part {
                 Part::Text(literal) => text.push_str(literal),
@@ -60,6 +92,12 @@ impl Template {
                 }
                 Part::Filler(length) => fill(text, row, *length),
                 Part::Items => items(text),
+                Part::Call => {
+                    // Writing to a String cannot fail.
+                    let _ = write!(text, "{call}");
+                }
+                // It was replaced before the scenario is run.
+                Part::FanOut => text.push('0'),
             }
         }
     }
@@ -113,7 +151,7 @@ impl TryFrom<String> for Template {
         }
         let filled = |sum: u64, part: &Part| match part {
             Part::Filler(length) => sum.saturating_add(*length as u64),
-            Part::Text(_) | Part::Number { .. } | Part::Items => sum,
+            Part::Text(_) | Part::Number { .. } | Part::Items | Part::Call | Part::FanOut => sum,
         };
         match parts.iter().fold(0, filled) > MOST_LETTERS {
             true => Err(format!("a filler of more than {MOST_LETTERS} letters in all")),
@@ -128,11 +166,13 @@ fn part(name: &str) -> Result<Part, String> {
     let known = match name.strip_prefix('n') {
         Some(arithmetic) => row_number(arithmetic, number),
         None if name == "items" => Some(Part::Items),
+        None if name == "call" => Some(Part::Call),
+        None if name == "fan_out" => Some(Part::FanOut),
         None => filler(),
     };
     known.ok_or(format!(
         "{{{name}}} is none of {{n}}, {{n/NUMBER}}, {{n%NUMBER}}, {{n/NUMBER%NUMBER}}, these with +NUMBER at the end, {{filler:NUMBER}}, \
-         {{items}}; a brace that is meant is written twice"
+         {{items}}, {{call}}, {{fan_out}}; a brace that is meant is written twice"
     ))
 }
 
@@ -176,7 +216,13 @@ mod tests {
         assert_eq!(text(r#"{{"id":"p{n}"}}"#, 7), r#"{"id":"p7"}"#);
         let list = Template::try_from("{n}:[{items}]".to_owned()).unwrap();
         assert!(list.has_items());
-        assert_eq!(list.with(3, |text| text.push_str("a,b")), "3:[a,b]");
+        assert_eq!(list.with(3, 0, |text| text.push_str("a,b")), "3:[a,b]");
+        let call = Template::try_from("{call}/{n}?rank=lt={fan_out}".to_owned()).unwrap();
+        assert!(call.has_call() && call.has_fan_out() && !call.with_fan_out(100).has_fan_out());
+        assert_eq!(call.with_fan_out(100).with(3, 7, |_| {}), "7/3?rank=lt=100");
+        assert_eq!(String::from(call.with_fan_out(100)), "{call}/{n}?rank=lt=100");
+        assert_eq!(call.with_fan_out(100), Template::try_from("{call}/{n}?rank=lt=100".to_owned()).unwrap());
+        assert!([&list, &call].into_iter().all(|template| !template.is_of_row()));
         assert_eq!(text("{filler:40}", 1), text("{filler:40}", 1));
         assert_ne!(text("{filler:40}", 1), text("{filler:40}", 2));
         assert_eq!(text("{filler:40}", 1).len(), 40);

@@ -83,23 +83,30 @@ fn serve(shared: &Shared, stream: &TcpStream) -> Option<()> {
 
 /// The method, the target and the body of the next request.
 pub fn request(reader: &mut impl BufRead) -> Option<(String, String, Vec<u8>)> {
+    let (method, target, _, body) = whole_request(reader)?;
+    Some((method, target, body))
+}
+
+/// The method, the target, the header by which a feed is resumed, and the body of the next request.
+pub fn whole_request(reader: &mut impl BufRead) -> Option<(String, String, Option<String>, Vec<u8>)> {
     let mut line = String::new();
     reader.read_line(&mut line).ok()?;
     let mut words = line.split(' ').map(str::to_owned);
     let (method, target) = (words.next()?, words.next()?);
-    let mut length = 0;
+    let (mut length, mut last_event_id) = (0, None);
     loop {
         let mut field = String::new();
         reader.read_line(&mut field).ok()?;
         match field.trim().split_once(": ") {
             Some((name, value)) if name.eq_ignore_ascii_case("content-length") => length = value.parse().ok()?,
+            Some((name, value)) if name.eq_ignore_ascii_case("last-event-id") => last_event_id = Some(value.to_owned()),
             Some(_) => {}
             None => break,
         }
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
-    Some((method, target, body))
+    Some((method, target, last_event_id, body))
 }
 
 /// Answers with a status and a body.

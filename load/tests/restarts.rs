@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use strata_load::command::scenario;
+use strata_load::neighbours::Neighbours;
 use strata_load::result::{Run, Validity};
 use strata_load::rules;
 use strata_load::run::run;
@@ -26,7 +27,7 @@ fn consistency(kills: u32) -> Scenario {
 }
 
 fn measure(binary: &Path, scenario: &Scenario) -> Run {
-    let server = Server::start(binary, scenario, None).unwrap();
+    let server = Server::start(binary, scenario, None, Neighbours::default()).unwrap();
     run(scenario, &server, false).unwrap().0
 }
 
@@ -83,7 +84,7 @@ fn a_server_that_does_not_start_again_ends_the_run() {
     let refuses = fs::read_to_string(&file).unwrap().replace(r#"rm -rf "$word""#, r#"[ -e "$word" ] && exit 7"#);
     fs::write(&file, refuses).unwrap();
     let scenario = consistency(1);
-    let server = Server::start(&file, &scenario, None).unwrap();
+    let server = Server::start(&file, &scenario, None, Neighbours::default()).unwrap();
     let error = run(&scenario, &server, false).unwrap_err();
     assert!(error.contains("exit code 7"), "{error}");
 }

@@ -4,6 +4,7 @@ use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 use strata_load::command::scenario;
+use strata_load::neighbours::Neighbours;
 use strata_load::server::Server;
 
 use crate::strata::{binary, result};
@@ -37,7 +38,7 @@ fn a_started_server_is_spoken_to_over_https_unless_plain_http_is_asked_for() {
 
 #[test]
 fn a_server_that_is_not_trusted_is_refused_before_anything_is_sent() {
-    let server = Server::start(&binary(), &scenario("throughput-read").unwrap(), None).unwrap();
+    let server = Server::start(&binary(), &scenario("throughput-read").unwrap(), None, Neighbours::default()).unwrap();
     let another = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/another.pem");
     let plain = server.url.replace("https", "http");
     for (arguments, reason) in [
@@ -57,7 +58,7 @@ fn a_server_that_is_not_trusted_is_refused_before_anything_is_sent() {
 
 #[test]
 fn any_certificate_will_do_if_that_is_said() {
-    let server = Server::start(&binary(), &scenario("throughput-read").unwrap(), None).unwrap();
+    let server = Server::start(&binary(), &scenario("throughput-read").unwrap(), None, Neighbours::default()).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let output = load(&["--base-url", &server.url, "--insecure", "--results", folder.path().to_str().unwrap()]);
     assert_eq!(result(folder.path())["tls"]["version"], "TLSv1_3", "{output:?}");

@@ -65,6 +65,7 @@ fn flags_about_another_server_are_refused_by_name() {
         (env!("CARGO_BIN_EXE_load-rest-relationships"), &[]),
         (env!("CARGO_BIN_EXE_load-graphql"), &[]),
         (env!("CARGO_BIN_EXE_load-blob-storage"), &[]),
+        (env!("CARGO_BIN_EXE_load-registry"), &[]),
     ];
     for (program, words) in programs {
         for flags in with {

@@ -25,6 +25,7 @@ LAYERS = (
     "transaction",
     "query",
     "feed",
+    "multicast",
     "blobs",
     "streams",
     "observability",

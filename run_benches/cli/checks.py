@@ -24,12 +24,19 @@ from run_benches.places import BENCHES, ROOT
 from run_benches.progress import duration
 from run_benches.render import tables
 from run_benches.render.tables import Column
-from run_benches.setup import browser, packages, toolchain
+from run_benches.setup import brokers, browser, packages, toolchain
 
 CHECKS_SCHEMA = 1
 
 OF_THE_RUNNER = frozenset(f"STRATA_{name}" for name in ("DRIVEN", "TURN", "COUNT", "ROW", "SET", "PLANT", "FACTS_DIR", "TEMPLATES"))
 """What the runner tells the processes it measures: left over in a shell, it would change what is checked."""
+
+
+BROKERS = ("--features", "strata/nats,strata/redis")
+"""The features by which the server speaks to brokers."""
+
+OF_BROKERS = ("brokers", "multicast", "nats", "redis")
+"""What the names of the tests that need them have in common."""
 
 
 class Skip(Exception):
@@ -79,7 +86,9 @@ def steps(full: bool) -> list[Step]:
         Step("types of the runner", _python("-m", "mypy", "--strict", "run_benches")),
         Step("tests of the runner", _python("-m", "pytest", "-q", "-n", "auto", "--dist", "loadfile", "run_benches/tests")),
         Step("lints", _cargo(["clippy", *release, "--all-targets", "--", "-D", "warnings"], "clippy", "rustup component add clippy")),
+        Step("lints of the features", _cargo(["clippy", *release, "--lib", "--bins", *BROKERS, "--", "-D", "warnings"], "clippy", "rustup component add clippy")),
         Step("tests", _cargo(["test", *release])),
+        Step("tests over NATS and Redis", _over_brokers),
         Step("what the documents have a reader type", _typed),
         Step("plants", _cargo(["test", *release, "--lib", "--features", "strata/plant", "plant"])),
         Step("every bench once, at smoke scale", _every_bench),
@@ -158,6 +167,18 @@ def _typed() -> bool:
     toolchain.check()
     # With other targets left out, crates would have other features, and be compiled again.
     return _call(["cargo", "test", "--release", "--workspace", "documentation::what_a_reader_types", "--", "--ignored"])
+
+
+def _over_brokers() -> bool:
+    """What is told by real brokers alone. Without one of them, the tests of the other run, and the step counts as skipped."""
+    toolchain.check()
+    programs = brokers.environment()
+    lacking = brokers.remedies(programs)
+    required = {} if lacking else {"STRATA_REQUIRE_BROKERS": "1"}
+    passed = _call(["cargo", "test", "--release", "--workspace", "--lib", "--test", "main", *BROKERS, "--", *OF_BROKERS], programs | required)
+    if passed and lacking:
+        raise Skip(" and ".join(lacking))
+    return passed
 
 
 def _documents() -> bool:

@@ -170,10 +170,13 @@ def _rows(a: Result, b: Result) -> dict[str, Row]:
         name = ours.operation if ours.operation == theirs.operation else f"{ours.operation} | {theirs.operation}"
         for quantile, kind in QUANTILES.items():
             found[f"{variant}/{name}/{kind}"] = _quantile(ours, theirs, quantile, kind)
+    if a.multicasts and b.multicasts:
+        came = (a.multicasts.last_lag, b.multicasts.last_lag)
+        found |= {f"{variant}/last arrival of a message/{kind}": _row(kind, "last arrival", *(_at(lag, quantile) for lag in came)) for quantile, kind in QUANTILES.items()}
     return found
 
 
-def _row(kind: Kind, times: Literal["response", "service"] | None, a: float | str, b: float | str) -> Row:
+def _row(kind: Kind, times: Literal["response", "service", "last arrival"] | None, a: float | str, b: float | str) -> Row:
     """Of one pair; words in place of a figure are the reason why there is none."""
     if isinstance(a, str) or isinstance(b, str):
         return Row(kind, times, reason=" and ".join(f"{words} on side {side}" for side, words in (("A", a), ("B", b)) if isinstance(words, str)))

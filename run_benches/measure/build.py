@@ -101,9 +101,11 @@ def build() -> dict[str, Path]:
 
 
 def programs(*names: str) -> dict[str, Path]:
-    """Builds binaries of the workspace, as a person's `cargo build --release` does; returns them by name."""
+    """Builds binaries of the workspace, as a person's `cargo build --release` does; returns them by name. The server of load tests has the features that
+    their slots need."""
     toolchain.check()
     wanted = [word for name in names for word in ("--bin", name)]
+    wanted += ["--features", "strata/nats,strata/redis"] if {"load", "strata"} <= {*names} else []
     executables, _ = run_cargo(ROOT, toolchain.target_folder(), "bin", wanted, "the build", os.environ)
     missing = [name for name in names if name not in executables]
     if missing:

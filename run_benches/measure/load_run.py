@@ -44,8 +44,8 @@ class Scenario:
     name: str
     about: str
     seconds: float | None
-    has_stream: bool = False
-    """Whether its schema has an event stream."""
+    group: str | None = None
+    """The name that stands for it and others like it."""
     needs_programs: bool = False
     """Whether other programs run beside it, or check what came of it."""
 
@@ -76,15 +76,16 @@ def built_in() -> list[Scenario]:
     return [_read(path.stem, path) for path in sorted(SCENARIOS.glob("*.toml"))]
 
 
-STREAMS = "streams"
-"""Stands for all scenarios of this checkout whose schema has an event stream, and that need no other programs."""
+GROUPS = {"streams": "@stream", "registry": "@multicast"}
+"""By name what stands for all scenarios of this checkout that need no other programs and whose schema has this directive, or whose names
+begin with that of the group."""
 
 
 def chosen(names: Sequence[str]) -> list[Scenario]:
     """The scenarios of these names or files; all of this checkout's that need no other programs without any. An unknown one is a complaint before anything is built."""
     known = {scenario.name: scenario for scenario in built_in()}
-    of_streams = [scenario.name for scenario in known.values() if scenario.has_stream and not scenario.needs_programs]
-    names = [one for name in names for one in (of_streams if name == STREAMS and of_streams else [name])]
+    grouped = {group: [scenario.name for scenario in known.values() if scenario.group == group and not scenario.needs_programs] for group in GROUPS}
+    names = [one for name in names for one in (grouped.get(name) or [name])]
     unknown = [name for name in names if name not in known and not Path(name).is_file()]
     if unknown:
         raise Complaint(f"no scenario {unknown[0]!r}: give a file, or one of {', '.join(known)}")
@@ -106,9 +107,10 @@ def _read(name: str, path: Path) -> Scenario:
         parts.append({"seconds": sum(stage["seconds"] for stage in stated["stages"])})
     found = [part["seconds"] for part in parts if isinstance(part, dict) and isinstance(part.get("seconds"), int | float)]
     data = content.get("data")
-    has_stream = isinstance(data, dict) and "@stream" in str(data.get("schema", ""))
+    schema = str(data.get("schema", "")) if isinstance(data, dict) else ""
+    group = next((group for group, directive in GROUPS.items() if directive in schema or name.startswith(f"{group}-")), None)
     needs_programs = any(isinstance(content.get(key), list) for key in ("beside", "checks"))
-    return Scenario(name, str(content.get("about", "")), found[0] if found else None, has_stream, needs_programs)
+    return Scenario(name, str(content.get("about", "")), found[0] if found else None, group, needs_programs)
 
 
 def measure(
@@ -208,8 +210,8 @@ _OF_TOOL = (
     "WARMUP_REQUESTS",
 )
 
-_OF_OURS = ("STRATA_BENCH_DIR", "STRATA_COMPARE_DIR")
-"""Where this command keeps what it builds and measures."""
+_OF_OURS = ("STRATA_BENCH_DIR", "STRATA_COMPARE_DIR", "STRATA_NATS_PROGRAM", "STRATA_REDIS_PROGRAM")
+"""Where this command keeps what it builds and measures, and where programs are that the load tool starts beside the server."""
 
 
 def names_a_server(flags: Sequence[str]) -> bool:

@@ -21,6 +21,9 @@ QUANTILES = (0.5, 0.9, 0.95, 0.99, 0.995, 0.999)
 SPREAD_QUANTILES = (0.5, 0.99)
 """Those whose spread between repeats is shown."""
 
+MESSAGE_QUANTILES = (0.5, 0.95, 0.99)
+"""Those of the way of a message."""
+
 BEYOND = "> max"
 """What stands for a quantile that is later than any request that was measured."""
 
@@ -100,7 +103,9 @@ def _bound(kind: str, limits: Any) -> tuple[str, Callable[[float], str]]:
         case "response":
             return f"p{limits['quantile'] * 100:g} at most {limits['at_most_ms']:g} ms", _milliseconds
         case "lag":
-            return f"p{limits['quantile'] * 100:g} from an append to each subscriber at most {limits['at_most_ms']:g} ms", _milliseconds
+            return f"p{limits['quantile'] * 100:g} from an append or a message to each subscriber at most {limits['at_most_ms']:g} ms", _milliseconds
+        case "last_lag":
+            return f"p{limits['quantile'] * 100:g} from a message to its last subscriber at most {limits['at_most_ms']:g} ms", _milliseconds
         case "refused_at_least":
             return f"at least {limits * 100:g} % refused", figures.percent
         case "refused_at_most":
@@ -163,7 +168,7 @@ def _scenario(measured: Measured, drawn: Sequence[Picture]) -> list[str]:
     body = [_operation(cell, kind, result.window.seconds) for cell in cells]
     pictures = [line for picture in drawn for line in (f"![{picture.alt}]({PICTURES}/{picture.file})", "")]
     table = [*tables.markdown(columns, body), "", _LEGEND, "", *_repeats(measured, kind)]
-    of_streams = [*_events(result), *_stages(result), *_deliveries(result), *_promises(result)]
+    of_streams = [*_events(result), *_stages(result), *_deliveries(result), *_multicasts(result), *_promises(result)]
     return [f"## {name}", "", f"{said}.", "", *table, *pictures, *_accounts(cells, result), *_failures(cells), "", *of_streams]
 
 
@@ -204,6 +209,31 @@ def _deliveries(result: Result) -> list[str]:
         body.append([f"`{declared['path']}`", *map(str, counts), *(_quantile(kind.lag, quantile) for quantile in SPREAD_QUANTILES), _latest(kind.lag)])
     columns = ["subscribers", "number>", "events due>", "samples>", "missing>", "repeated>", *(f"p{quantile * 100:g}>" for quantile in SPREAD_QUANTILES), "max>"]
     return ["Deliveries, from the intended start of an append to each subscriber:", "", *tables.markdown(columns, body), ""]
+
+
+def _multicasts(result: Result) -> list[str]:
+    """Messages as their subscribers received them, over all and by the number of their targets."""
+    found = result.multicasts
+    if found is None:
+        return []
+    counts = {name: str(getattr(found, name)) for name in ("targets", "received", "lost", "doubled", "stray", "absent", "pending", "failed", "unanswered")}
+    server = result.processes.server
+    cpu = figures.time(server.seconds / found.received * 1e9) if server and found.received else figures.NOT_RUN
+    rate = figures.amount(found.received / result.window.seconds)
+    columns = ["messages>", *(f"{name}>" for name in counts), "deliveries/s>", "server CPU per delivery>"]
+    lags = [("each", found.answered, found.received, found.lag), ("the last", found.answered, found.received, found.last_lag)]
+    beyond = found.by_fan_out[-2].up_to if len(found.by_fan_out) > 1 else None
+    for of in found.by_fan_out:
+        targets = f"of up to {of.up_to} targets" if of.up_to is not None else "of more targets" if beyond is None else f"of more than {beyond} targets"
+        lags.append((f"the last {targets}", of.answered, of.received, of.last_lag))
+    times = [[to, str(answered), str(received), figures.time(lag.mean) if lag else figures.NOT_RUN, *(_quantile(lag, at) for at in MESSAGE_QUANTILES), _latest(lag)] for to, answered, received, lag in lags]
+    return [
+        *("Messages, counted where they arrive: the targets are those of the answers, received is what subscribers have.", ""),
+        *tables.markdown(columns, [[str(found.answered), *counts.values(), rate, cpu]]),
+        *("", "From the intended start of a request to the arrival of its message (lag):", ""),
+        *tables.markdown(["to", "messages>", "received>", "mean>", *(f"p{at * 100:g}>" for at in MESSAGE_QUANTILES), "max>"], times),
+        "",
+    ]
 
 
 _PROMISES = {

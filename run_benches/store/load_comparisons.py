@@ -42,11 +42,12 @@ class Side:
 @dataclass
 class Row:
     """A figure of side A and of side B, one of each for every pair of servers: nanoseconds, but for requests per right answer. `times` says
-    of what a quantile is: `response` from the intended start (open loop), `service` from the start (closed loop). A row that a side of a
+    of what a quantile is: `response` from the intended start (open loop), `service` from the start (closed loop), `last arrival` of a message
+    at its subscribers. A row that a side of a
     pair has no figure of is not judged, for that `reason`."""
 
     kind: Kind
-    times: Literal["response", "service"] | None
+    times: Literal["response", "service", "last arrival"] | None
     a: list[float] = field(default_factory=list)
     b: list[float] = field(default_factory=list)
     judgement: Judgement | None = None

@@ -232,6 +232,39 @@ class Subscribed:
 
 
 @dataclass
+class FanOut:
+    """What came of messages to at most `up_to` targets, and to more than those of the one before; of the last without a bound."""
+
+    up_to: int | None
+    answered: int
+    received: int
+    last_lag: Statistics | None
+
+
+@dataclass
+class Multicasts:
+    """What came of messages: targets and their states as answers say, and what subscribers received. `lag` runs from the intended start of a
+    request to each arrival, `last_lag` to the last of each message."""
+
+    answered: int
+    unanswered: int
+    targets: int
+    delivered: int
+    absent: int
+    pending: int
+    failed: int
+    received: int
+    lost: int
+    doubled: int
+    stray: int
+    lagged: int
+    ended: int
+    lag: Statistics | None
+    last_lag: Statistics | None
+    by_fan_out: list[FanOut]
+
+
+@dataclass
 class Checked:
     """A check of what came of a run: why it says no, and what it printed."""
 
@@ -282,6 +315,7 @@ class Result:
     promises: dict[str, Kept] | None = None
     kills: list[int] | None = None
     subscribers: Subscribed | None = None
+    multicasts: Multicasts | None = None
     checks: list[Checked] = field(default_factory=list)
 
 

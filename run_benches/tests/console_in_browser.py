@@ -5,7 +5,9 @@ binary as it is built, so that what is looked at is what people get.
 """
 
 import json
+import re
 import subprocess
+import threading
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
@@ -28,6 +30,11 @@ type Click @stream(partitions: 2) @export
 type Audit @stream @export
 """
 
+REGISTRY = """
+type Device @table(expiration: 3600) @multicast @export { id: ID! @primaryKey  room: String @indexed  ttl: Int @ttl }
+type Plain @table @export { id: ID! @primaryKey }
+"""
+
 LONG = 9007199254740993
 """An integer that is none of JavaScript's."""
 
@@ -43,6 +50,14 @@ def server(built: None) -> Iterator[str]:
     with serving.running(SCHEMA) as url:
         send(f"{url}/Brand", [{"id": "nord", "name": "Nord & Söhne"}, {"id": "keen*(1)", "name": "<b>Keen</b>"}])
         send(f"{url}/Product", [product(number) for number in range(60)])
+        yield url
+
+
+@pytest.fixture
+def registry(built: None) -> Iterator[str]:
+    """The URL of a server with three registrations."""
+    with serving.running(REGISTRY) as url:
+        send(f"{url}/Device", [{"id": "d1", "room": "r1"}, {"id": "d2", "room": "r1", "ttl": 200}, {"id": "d/3 <ü>", "room": "r2", "ttl": 31536000}])
         yield url
 
 
@@ -253,3 +268,110 @@ def test_the_page_of_streams_fits_and_pauses(server: str, tab: browser.Tab) -> N
     tab.evaluate("document.querySelector('#pause').click()")
     assert tab.evaluate("document.querySelector('#pause').getAttribute('aria-pressed') + document.querySelector('#pause').innerText") == "trueGo on"
     only_the_server(tab, server)
+
+
+def lives(tab: browser.Tab) -> list[str]:
+    found: list[str] = tab.evaluate("[...document.querySelectorAll('.life')].map(cell => cell.innerText)")
+    return found
+
+
+def test_registrations_have_a_remaining_life(registry: str, tab: browser.Tab) -> None:
+    tab.open(f"{registry}/_console#Device?{urllib.parse.quote('sort=id')}")
+    settled(tab, 3)
+    tab.wait_for("[...document.querySelectorAll('.life')].every(cell => cell.innerText != '…')")
+    assert rows(tab)[0] == ["Record", "ends in", "id", "room", "ttl"]
+    shapes = [r"36[45] d( \d+ h)?", r"59 min \d+ s|1 h", r"[23] min( \d+ s)?"]
+    for shown, shape in zip(lives(tab), shapes, strict=True):
+        assert re.fullmatch(shape, shown), shown
+    left = "[...document.querySelectorAll('.life')[2].innerText.matchAll(/(\\d+) (min|s)/g)].reduce((sum, [, n, unit]) => sum + n * (unit == 's' ? 1 : 60), 0)"
+    tab.wait_for(f"{left} <= {tab.evaluate(left) - 4}")
+    # It is asked for again; what was renewed says so.
+    send(f"{registry}/Device/d2", {}, "PATCH")
+    tab.wait_for("document.querySelectorAll('.life')[2].innerText.includes('renewed')")
+    # Without ids nobody can be asked.
+    run(tab, "select=room")
+    tab.wait_for("document.querySelectorAll('#rows th').length == 2 && !document.querySelector('.life')")
+    only_the_server(tab, registry)
+
+
+def listening(url: str, heard: list[Any]) -> threading.Thread:
+    """Subscribes to one record until it has a message."""
+    stream = urllib.request.urlopen(f"{url}/Device/d1?stream=sse")
+
+    def listen() -> None:
+        with stream:
+            for line in stream:
+                if line.startswith(b"data:") and b"message" in line:
+                    heard.append(json.loads(line[5:])["message"])
+                    return
+
+    thread = threading.Thread(target=listen, daemon=True)
+    thread.start()
+    return thread
+
+
+def fill(tab: browser.Tab, box: str, text: str) -> None:
+    tab.evaluate(f"document.querySelector('#{box}').focus(), document.querySelector('#{box}').select()")
+    tab.type(text)
+
+
+def test_a_message_is_sent_to_who_the_query_finds(registry: str, tab: browser.Tab) -> None:
+    tab.open(f"{registry}/_console#Device")
+    settled(tab, 3)
+    assert tab.evaluate("document.querySelector('#targets').value + document.querySelector('#send').innerText") == "Send to all"
+    run(tab, "room==r1&sort=-id&limit=1")
+    settled(tab, 1)
+    assert tab.evaluate("document.querySelector('#targets').value + document.querySelector('#send').innerText") == "room==r1Send"
+    heard: list[Any] = []
+    listener = listening(registry, heard)
+    fill(tab, "message", '{"text":"<b>hi</b>"}')
+    tab.press("Enter", 13, True)
+    tab.wait_for("!document.querySelector('#receipt').hidden")
+    facts = tab.evaluate("[...document.querySelectorAll('#receipt-facts span')].map(fact => fact.innerText)")
+    assert facts[:-1] == ["to 2 records", "1 delivered", "1 absent", "0 pending", "0 failed"] and facts[-1].endswith(" ms")
+    assert cells(tab, "undelivered") == [["d2", "absent"]]
+    listener.join(60)
+    assert heard == [{"text": "<b>hi</b>"}]
+    fill(tab, "targets", "")
+    tab.evaluate("document.querySelector('#targets').value = '', document.querySelector('#send').click()")
+    tab.wait_for("document.querySelector('#receipt-facts').innerText.includes('to 3 records')")
+    assert "d/3 <ü>" in [row[0] for row in cells(tab, "undelivered")]
+    only_the_server(tab, registry)
+    tab.evaluate("location.hash = '#Plain'")
+    tab.wait_for("document.querySelector('#name').innerText == 'Plain' && document.querySelector('#multicast').hidden")
+
+
+def test_a_message_that_is_refused_says_why_and_where(registry: str, tab: browser.Tab) -> None:
+    tab.open(f"{registry}/_console#Device")
+    settled(tab, 3)
+    for conditions, before, marked in [("room==Ö'1&rom==2", "room==Ö'1&", "rom"), ("room==r1&limit=1", "room==r1&", "limit")]:
+        fill(tab, "targets", conditions)
+        fill(tab, "message", "1")
+        tab.press("Enter", 13, True)
+        tab.wait_for(f"document.querySelector('#multicast-problem mark')?.innerText == {json.dumps(marked)}")
+        assert tab.evaluate("document.querySelector('#multicast-problem mark').previousSibling.data") == before
+    fill(tab, "targets", "room==r1")
+    fill(tab, "message", '{"text":')
+    tab.press("Enter", 13, True)
+    tab.wait_for("!document.querySelector('#multicast-problem mark')")
+    assert tab.evaluate("document.querySelector('#multicast-problem strong').innerText && document.querySelector('#receipt').hidden")
+    fill(tab, "message", '"x"')
+    tab.press("Enter", 13, True)
+    tab.wait_for("document.querySelector('#multicast-problem').hidden && !document.querySelector('#receipt').hidden")
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_receipt_fits_and_is_readable(registry: str, tab: browser.Tab, dark: bool) -> None:
+    tab.look(360, 800, dark)
+    tab.open(f"{registry}/_console#Device")
+    settled(tab, 3)
+    fill(tab, "message", "1")
+    tab.press("Enter", 13, True)
+    tab.wait_for("!document.querySelector('#receipt').hidden")
+    assert fits(tab)
+    missed = "document.querySelector('#receipt-facts .missed')"
+    ground, ink = tab.evaluate(f"[getComputedStyle(document.querySelector('#multicast')).backgroundColor, getComputedStyle({missed}).color]")
+    lighter, darker = sorted((luminance(ground), luminance(ink)), reverse=True)
+    assert (lighter + 0.05) / (darker + 0.05) > 4.5, "WCAG, AA"
+    tab.look(1280, 900, dark)
+    assert fits(tab)

@@ -11,6 +11,7 @@ import pytest
 
 from run_benches.analysis import figures, load_figures
 from run_benches.measure import load_run
+from run_benches.places import SCENARIOS
 from run_benches.render import load_page
 from run_benches.store import loads
 from run_benches.store.loads import LoadRun
@@ -142,6 +143,11 @@ def test_scenarios_with_a_stream_have_a_name_together() -> None:
     assert chosen[0] == "rest-crud" and {"single-write", "consistency", "tables-beside"} <= set(chosen) and len(chosen) == 11
 
 
+def test_scenarios_of_a_registry_have_a_name_together() -> None:
+    chosen = [scenario.name for scenario in load_run.chosen(["registry"])]
+    assert chosen and set(chosen) == {file.stem for file in SCENARIOS.glob("registry-*.toml")}
+
+
 def test_the_words_of_the_load_tool_are_its_own(checkout: Checkout) -> None:
     done = checkout.run("load", "lint", "report.txt", "--json")
     assert done.returncode == 1 and done.stdout == "the load tool itself: lint report.txt --json\n"
@@ -240,7 +246,7 @@ def test_what_a_stream_was_asked_is_on_the_page(checkout: Checkout) -> None:
         "| 2 | 400 | 5.00 s |",
         "stage 2: at least 1 % refused, measured 50 %",
         "stage 2: at least 90 % of the right answers a second of stage 1 and 3",
-        "p99 from an append to each subscriber at most 20 ms",
+        "p99 from an append or a message to each subscriber at most 20 ms",
         "The server was killed 2 times, with 3, 5 requests in flight.",
         "| S2: acknowledged events at their offsets, byte for byte | 3999 | 1 |",
         "| `/Click?stream=sse` | 4 | 400 |",
@@ -249,3 +255,37 @@ def test_what_a_stream_was_asked_is_on_the_page(checkout: Checkout) -> None:
     read = cell.read()
     assert read
     assert len(load_figures.by_second(read)) == 10, "five of each stage"
+
+
+def test_what_came_of_messages_is_on_the_page(checkout: Checkout) -> None:
+    assert checkout.run("load", "throughput-read").returncode == 0
+    run = last(checkout)
+    [cell] = run.scenarios.values()
+    assert cell.result
+    result = copy.deepcopy(cell.result)
+    lag = result["cells"][0]["service"]
+    counts = {"answered": 1200, "answered_in_warm_up": 20, "unanswered": 6, "targets": 1_640_000, "delivered": 1_639_990, "absent": 7, "pending": 3, "failed": 0}
+    came = {"received": 1_639_991, "lost": 1, "doubled": 2, "stray": 4, "of_unanswered": 0, "lagged": 1, "ended": 0, "lag": lag, "last_lag": lag}
+    fan_outs = [
+        {"up_to": 100, "answered": 400, "received": 39_990, "last_lag": lag},
+        {"up_to": 3000, "answered": 799, "received": 1_597_000, "last_lag": None},
+        {"up_to": None, "answered": 1, "received": 3001, "last_lag": lag},
+    ]
+    result["multicasts"] = counts | came | {"by_fan_out": fan_outs}
+    result["processes"]["server"] = {"user_seconds": 8.0, "system_seconds": 1.02}
+    result["objectives"] = [{"objective": {"bound": {"last_lag": {"quantile": 0.99, "at_most_ms": 100.0}}}, "measured": 36.5, "outcome": "pass"}]
+    cell.result = result
+    page = load_page.markdown(run, [])
+    rate, mean = figures.amount(1_639_991 / result["window"]["seconds"]), figures.time(lag["mean"])
+    for words in (
+        "p99 from a message to its last subscriber at most 100 ms, measured 36.5 ms",
+        "| messages | targets | received | lost | doubled | stray | absent | pending | failed | unanswered | deliveries/s | server CPU per delivery |",
+        f"| 1200 | 1640000 | 1639991 | 1 | 2 | 4 | 7 | 3 | 0 | 6 | {rate} | 5.50 us |",
+        f"| each | 1200 | 1639991 | {mean} |",
+        f"| the last of up to 100 targets | 400 | 39990 | {mean} |",
+        f"| the last of up to 3000 targets | 799 | 1597000 | {figures.NOT_RUN} |",
+        f"| the last of more than 3000 targets | 1 | 3001 | {mean} |",
+    ):
+        assert words in page, (words, page)
+    result["processes"]["server"] = None
+    assert f"| {rate} | {figures.NOT_RUN} |" in load_page.markdown(run, []), "of a server that it did not start"

@@ -126,3 +126,15 @@ def test_of_loads_that_are_not_alike_what_both_have_is_compared_by_name() -> Non
     assert f"{variant}/server CPU per right answer" in load_comparison._rows(a, a)
     with pytest.raises(Complaint, match="no operation of one side has the name of one of the other"):
         load_comparison._rows(dataclasses.replace(a, cells=[dataclasses.replace(a.cells[0], operation="other")]), beside)
+
+
+def test_how_long_messages_take_to_the_last_subscriber_is_compared() -> None:
+    content = json.loads((Path(__file__).parent / "fakes" / "load_result.json").read_text(encoding="utf-8"))
+    lag = content["cells"][0]["service"]
+    counts = dict.fromkeys("answered unanswered targets delivered absent pending failed received lost doubled stray lagged ended".split(), 0)
+    a, b = (serialization.parse(Result, content | {"multicasts": counts | {"lag": lag, "last_lag": came, "by_fan_out": []}}) for came in (lag, None))
+    name = f"{a.scenario.name}/last arrival of a message/p50"
+    row = load_comparison._rows(a, a)[name]
+    assert row.times == "last arrival" and row.a == row.b and len(row.a) == 1
+    assert load_comparison._rows(a, b)[name].reason == "too few requests on side B"
+    assert not any("last arrival" in name for name in load_comparison._rows(dataclasses.replace(a, multicasts=None), a))

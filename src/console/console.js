@@ -1,9 +1,12 @@
-// The console: tables, and queries of them with their rows, plan and time. It only reads.
+// The console: tables, and queries of them with their rows, plan and time. It changes no record, and sends messages to those that take them.
 //
 // What is shown is made as elements with text, never as markup, so no record can be anything but text. The state is the
 // address: `#Product?category==light`.
 
 import { byId, bytes, counted, element, milliseconds, number } from "./elements.js";
+import { lifeOf } from "./lives.js";
+import { showMulticast, startMulticast } from "./multicast.js";
+import { showProblem } from "./problem.js";
 import { Digits, ask, plain, servedTables, showServer, written } from "./server.js";
 
 const FIRST_QUERY = "limit=25";
@@ -13,8 +16,6 @@ const MOST_ROWS = 500;
 const COUNT_MS = 2000;
 /** The server counts no more entries for a plan. */
 const MOST_COUNTED = 256;
-
-const encoder = new TextEncoder();
 
 const pathOf = (table) => `/${encodeURIComponent(table.name)}`;
 
@@ -110,12 +111,12 @@ async function run(page) {
   byId("result").setAttribute("aria-busy", "true");
   try {
     const answer = await (page ? ask(page, { signal }) : askQuery(table, query, signal));
-    showProblem();
+    showRefusal();
     showResult(table, answer, page);
     if (!page) await explain(table, query, signal);
   } catch (error) {
     if (error.name === "AbortError") return;
-    showProblem(error, query);
+    showRefusal(error);
   }
   byId("result").removeAttribute("aria-busy");
 }
@@ -131,31 +132,9 @@ async function explain(table, query, signal) {
   }
 }
 
-function showProblem(error, query) {
-  const place = byId("problem");
-  place.hidden = !error;
-  byId("query").setAttribute("aria-invalid", String(Boolean(error)));
-  if (!error) return;
-  byId("result").hidden = byId("plan").hidden = true;
-  const { title, status, detail, position } = error.problem ?? { detail: "The server does not respond", title: error.message };
-  // The title of a 400 says only that the request is not valid.
-  place.replaceChildren(element("strong", {}, detail ?? title), detail && status !== 400 ? element("p", {}, title) : "");
-  if (position === undefined) return;
-  const at = characterAt(query, position);
-  const wrong = /^[\p{L}\p{N}_.]+/u.exec(query.slice(at))?.[0] ?? String.fromCodePoint(query.codePointAt(at) ?? 0x2423);
-  place.append(element("pre", { tabindex: 0 }, query.slice(0, at), element("mark", { title: `byte ${position}` }, wrong), query.slice(at + wrong.length)));
-  byId("query").setSelectionRange(at, at + wrong.length);
-}
-
-/** The place in a text of a byte of it in UTF-8. */
-function characterAt(text, position) {
-  let [at, passed] = [0, 0];
-  for (const character of text) {
-    passed += encoder.encode(character).length;
-    if (passed > position) break;
-    at += character.length;
-  }
-  return at;
+function showRefusal(error) {
+  showProblem(byId("problem"), byId("query"), error);
+  if (error) byId("result").hidden = byId("plan").hidden = true;
 }
 
 // ---- The result ------------------------------------------------------------------------------------------------------------
@@ -179,10 +158,15 @@ function rows(table, list) {
   if (list.length === 0) return element("p", { class: "note" }, asksForAll() ? howToCreate(table) : "No records match the query.");
   const columns = columnsOf(table, list).map((column) =>
     ({ ...column, isNumber: list.some((record) => column.of(record) instanceof Digits) }));
+  // Only who has an id can be asked for its life.
+  const lives = table.expires && list.every((record) => typeof record[table.primary_key] === "string");
+  const life = (record) => lifeOf(`${pathOf(table)}/${encodeURIComponent(record[table.primary_key])}`);
   const head = element("tr", {}, element("th", { scope: "col" }, element("span", { class: "away" }, "Record")),
+    lives ? element("th", { scope: "col", class: "number" }, "ends in") : undefined,
     ...columns.map((column) => element("th", { scope: "col", class: column.isNumber && "number" }, column.name)));
   const body = list.map((record, position) => element("tr", {},
     element("td", { class: "opens" }, element("button", { type: "button", "aria-label": `Show record ${position + 1}`, onclick: () => open(table, record) }, position + 1)),
+    lives ? life(record) : undefined,
     ...columns.map((column) => cell(table, column, column.of(record)))));
   return element("table", {}, element("thead", {}, head), element("tbody", {}, ...body));
 }
@@ -307,6 +291,7 @@ function follow() {
   }
   document.title = table ? `${table.name} · Strata console` : "Strata console";
   showNote(table ? "" : `There is no table ${name}.`);
+  showMulticast(table, query ?? FIRST_QUERY);
   if (!table) {
     running?.abort();
     return;
@@ -319,6 +304,8 @@ function follow() {
   showAttributes(table);
   byId("query").value = query ?? FIRST_QUERY;
   fit(byId("query"));
+  fit(byId("targets"));
+  fit(byId("message"));
   run();
 }
 
@@ -342,7 +329,8 @@ async function start() {
   showServer();
   byId("form").addEventListener("submit", (event) => { event.preventDefault(); submit(); });
   byId("query").addEventListener("input", () => fit(byId("query")));
-  addEventListener("resize", () => fit(byId("query")));
+  addEventListener("resize", () => ["query", "targets", "message"].forEach((name) => fit(byId(name))));
+  startMulticast(fit);
   byId("query").addEventListener("keydown", (event) => {
     if (event.key === "Enter" && !event.isComposing) { event.preventDefault(); submit(); }
   });

@@ -95,3 +95,12 @@ export async function ask(path, options) {
   const next = /<([^>]*)>;\s*rel="next"/.exec(answer.headers.get("link") ?? "")?.[1];
   return { value: parsed(text), next, length, waited, took };
 }
+
+/** When the record at a path ends, by the clock of this page; without a tag, there is none any more. */
+export async function endOf(path) {
+  const answer = await fetch(path, { method: "HEAD", cache: "no-store" });
+  if (!answer.ok && answer.status !== 404) throw new Error(`${answer.status}`);
+  const sunset = answer.headers.get("sunset");
+  const left = Date.parse(sunset) - Date.parse(answer.headers.get("date")); // Both by the clock of the server.
+  return { ends: sunset === null ? undefined : performance.now() + left, etag: answer.ok ? answer.headers.get("etag") : undefined };
+}

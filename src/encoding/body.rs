@@ -3,8 +3,9 @@
 use super::coerce::{Refusal, given};
 use super::fields::Fields;
 use super::json::{COLON, Fault, Reader};
+use super::value::Value;
 use crate::error::{Error, Result};
-use crate::schema::Table;
+use crate::schema::{Attribute, Table};
 
 /// The maximum number of records in an array body.
 pub const RECORDS: usize = 10_000;
@@ -34,6 +35,19 @@ pub fn parse_array<'t, 'a>(table: &'t Table, body: &'a [u8]) -> Result<Vec<Field
             all.push(object(reader, table, || format!("/{}", all.len()))?);
         }
         Ok(all)
+    })
+}
+
+/// Parses a body that is one value of an attribute.
+///
+/// # Errors
+/// As [`parse_object`], with pointers into the value.
+pub fn parse_value<'a>(attribute: &Attribute, body: &'a [u8]) -> Result<Value<'a>> {
+    parse(body, |reader| {
+        given(reader, attribute).map_err(|refusal| match refusal {
+            Refusal::NotJson(fault) => Refused::NotJson(fault),
+            Refusal::Unfit { detail, below } => Refused::Unfit(Error::invalid_at(below, detail)),
+        })
     })
 }
 

@@ -1,22 +1,27 @@
 //! The stored form of a record: its canonical JSON text with offsets of its values, protected by a checksum.
 //!
 //! ```text
-//! 0   version u8 = 1, layout u8, attributes u16, bytes of JSON u32
-//! 8   checksum u64: XXH3-64 of all that follows, xor the eight bytes before times 0x9e3779b97f4a7c15
+//! 0   version u8 = 1, or 2 with a deadline; layout u8, attributes u16, bytes of JSON u32
+//! 8   checksum u64: XXH3-64 of all that follows but the deadline, xor the eight bytes before times 0x9e3779b97f4a7c15, xor the deadline
+//!     times 0xc2b2ae3d27d4eb4f
 //! 16  JSON: every attribute in schema order, null where there is no value, no white space
 //! ..  offset of each value in the JSON: u16, or u32 where the JSON is 64 KiB or longer
 //! ..  each Int, Float, Date and Blob of the schema (except lists), in order: eight bytes; zero where null
-//! ..  the deadline in a table with an expiration: microseconds since 1970
+//! ..  the deadline in a table with an expiration, u64: microseconds since 1970, and the highest bit after a renewal
 //! ```
 //! All numbers are little-endian: only keys must sort. A read by id returns the JSON unchanged; filters and index keys read single values
 //! by offset. A value ends where the next one's `,"name":` begins, which follows from the schema, so ends are not stored. The layout
 //! identifies that schema ([`layout`]). The eight bytes of a Blob are the number of its upload: so a record changes with its blobs,
 //! although its text does not. A change of any byte is detected as `Corrupt`.
 //!
+//! A renewal changes the deadline and nothing else. It leaves the validator of the record as it is, which is the checksum without the
+//! deadline, and its mark shows readers of the log that the record is as it was ([`is_renewal`]).
+//!
 //! Canonical text: Int as digits; Float and text as in RFC 8785 (`25` for 25.0); Date as given; `Any` as given without white space; Blob as
 //! its path.
 //!
-//! History: 1, the first. Its layout was always 0 before attributes could change, and no record had a deadline or a Blob.
+//! History: 1, the first. Its layout was always 0 before attributes could change, and no record had a deadline or a Blob. A deadline was
+//! part of what was hashed. 2: it is not, in a table with an expiration; records of version 1 are read as if they had this version.
 
 pub mod layout;
 mod scalar;
@@ -36,10 +41,17 @@ use crate::error::{Error, Result};
 use crate::schema::{Attribute, Kind, Table};
 pub use scalar::{Scalar, Slot, Text, is_stored_unescaped};
 
+/// The version of a record without a deadline.
 const VERSION: u8 = 1;
+
+/// The version of a record with a deadline.
+const EXPIRING: u8 = 2;
 
 /// The deadline of a record that does not expire.
 pub const NEVER: i64 = i64::MAX;
+
+/// The mark of a renewal in a deadline, which is not negative.
+const RENEWED: u64 = 1 << 63;
 const HEADER_BYTES: usize = 16;
 
 /// The maximum length of the JSON text of a record, in bytes: patching it takes a multiple of that in memory, and a tenth of a second.
@@ -104,7 +116,7 @@ fn change<'t, 'o, B: AsRef<[u8]>>(
     if table.expiration.is_some()
         && let Some(deadline) = slots.last_mut()
     {
-        *deadline = fields.deadline().to_le_bytes();
+        *deadline = slot_of_deadline(fields.deadline());
     }
     finish(table, &offsets, &slots, out, 0)
 }
@@ -300,7 +312,7 @@ impl<'t, 's, 'o> Writer<'t, 's, 'o> {
     fn finish(mut self, deadline: i64) -> Result<Record<'t, &'o [u8]>> {
         self.flush();
         self.out.push(b'}');
-        self.slots.extend(self.table.expiration.map(|_| deadline.to_le_bytes()));
+        self.slots.extend(self.table.expiration.map(|_| slot_of_deadline(deadline)));
         finish(self.table, &self.offsets, &self.slots, self.out, self.start)
     }
 }
@@ -322,7 +334,7 @@ fn finish<'t, 'o>(
     }
     out.extend_from_slice(slots.as_flattened());
     let bytes = &mut out[start..];
-    bytes[0] = VERSION;
+    bytes[0] = version(table);
     bytes[1] = table.layout;
     bytes[2..4].copy_from_slice(&attributes.to_le_bytes());
     bytes[4..8].copy_from_slice(&json_bytes.to_le_bytes());
@@ -373,11 +385,11 @@ impl<'t, B: AsRef<[u8]>> Record<'t, B> {
         if checksum(bytes) != u64::from_le_bytes(*header.last_chunk().expect("8 of 16")) {
             return Err(damaged(table, "its checksum differs"));
         }
-        if header[0] != VERSION {
-            return Err(damaged(table, "it has an unknown version"));
-        }
         if header[1] != table.layout {
             return layout::rewrite(table, bytes);
+        }
+        if header[0] != version(table) {
+            return layout::with_current_version(table, bytes);
         }
         let json_bytes = check_lengths(table, bytes)?;
         Ok(Record { table, bytes: Current::Stored(stored), json_bytes })
@@ -452,15 +464,34 @@ impl<'t, B: AsRef<[u8]>> Record<'t, B> {
         Ok(self.table.expires() && self.expires_at()?.is_some_and(|at| at <= now))
     }
 
-    /// Returns the deadline derived from the time of writing; `None` in a table without an expiration.
-    fn deadline(&self) -> Option<i64> {
-        let deadline = || self.slots().last().map(|slot| i64::from_le_bytes(*slot));
+    /// Returns the deadline derived from the time of writing, or of renewing; `None` in a table without an expiration.
+    pub(crate) fn deadline(&self) -> Option<i64> {
+        let deadline = || self.slots().last().map(|slot| (u64::from_le_bytes(*slot) & !RENEWED) as i64);
         self.table.expiration.and_then(|_| deadline())
     }
 
-    /// Returns the checksum, which changes whenever the record does: its strong validator.
+    /// Returns a copy with another deadline, in microseconds since 1970, and the mark of a renewal.
+    ///
+    /// # Errors
+    /// `Invalid` in a table without an expiration.
+    pub(crate) fn renewed(&self, deadline: i64) -> Result<Record<'t, Vec<u8>>> {
+        let mut bytes = self.bytes().to_vec();
+        let slot = bytes.last_chunk_mut().filter(|_| self.table.expiration.is_some());
+        let slot = slot.ok_or_else(|| Error::invalid(format!("records of table {} do not expire", self.table.name)))?;
+        let renewed = u64::from_le_bytes(slot_of_deadline(deadline)) | RENEWED;
+        *slot = renewed.to_le_bytes();
+        let checksum = self.checksum() ^ mixed_deadline(renewed);
+        bytes[8..HEADER_BYTES].copy_from_slice(&checksum.to_le_bytes());
+        Ok(Record { table: self.table, bytes, json_bytes: self.json_bytes })
+    }
+
+    /// Returns the checksum of everything but the deadline, which changes whenever the record does: its strong validator.
     pub fn checksum(&self) -> u64 {
-        u64::from_le_bytes(*self.bytes.as_ref()[8..].first_chunk().expect("open saw the header"))
+        let stored = u64::from_le_bytes(*self.bytes.as_ref()[8..].first_chunk().expect("open saw the header"));
+        match self.table.expiration.and_then(|_| self.slots().last()) {
+            Some(slot) => stored ^ mixed_deadline(u64::from_le_bytes(*slot)),
+            None => stored,
+        }
     }
 
     /// Returns the JSON text of one value, by position of its attribute in the schema.
@@ -610,10 +641,33 @@ fn outside(table: &Table) -> Error {
     damaged(table, "its offsets lie outside its text")
 }
 
-/// Multiplying the header's eight bytes by an odd number is a bijection, so a change of any bit changes the checksum.
+/// Multiplying eight bytes by an odd number is a bijection, so a change of any bit changes the checksum.
 fn checksum(bytes: &[u8]) -> u64 {
     let header = u64::from_le_bytes(*bytes.first_chunk().expect("a header has 16 bytes"));
-    XxHash3_64::oneshot(&bytes[HEADER_BYTES..]) ^ header.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    let rest = &bytes[HEADER_BYTES..];
+    let (hashed, deadline) = match rest.split_last_chunk() {
+        Some((hashed, slot)) if bytes[0] == EXPIRING => (hashed, mixed_deadline(u64::from_le_bytes(*slot))),
+        _ => (rest, 0),
+    };
+    XxHash3_64::oneshot(hashed) ^ header.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ deadline
+}
+
+fn mixed_deadline(slot: u64) -> u64 {
+    slot.wrapping_mul(0xc2b2_ae3d_27d4_eb4f)
+}
+
+fn slot_of_deadline(microseconds: i64) -> [u8; 8] {
+    microseconds.max(0).to_le_bytes()
+}
+
+/// Returns the version of the records that are written into a table.
+fn version(table: &Table) -> u8 {
+    if table.expiration.is_some() { EXPIRING } else { VERSION }
+}
+
+/// Returns whether stored bytes were written by a renewal: but for its deadline, the record is as it was before.
+pub fn is_renewal(stored: &[u8]) -> bool {
+    stored.first() == Some(&EXPIRING) && stored.last().is_some_and(|last| last & 0x80 != 0)
 }
 
 /// Returns the width of an offset into a text of `json_bytes` bytes.

@@ -1,13 +1,14 @@
 //! Decodes a batch of the log into changes of records.
 //!
 //! If a batch writes a record several times, only the last write counts: no reader has seen the others. (Independent transactions in one
-//! group commit never write the same record, because each holds its lock until its batch is written.)
+//! group commit never write the same record, because each holds its lock until its batch is written.) A renewal is no change. Of a message,
+//! which is written to stand in the log, its batch may have the delete already.
 
 use std::collections::HashSet;
 
 use smallvec::SmallVec;
 
-use crate::encoding::key;
+use crate::encoding::{key, record};
 use crate::error::{Error, Result};
 use crate::storage::{LoggedBatch, Operation};
 
@@ -23,17 +24,22 @@ pub(super) struct Change<'b> {
     pub(super) stored: Option<&'b [u8]>,
 }
 
-/// Returns the changes that a batch makes, in its order.
+/// Returns the changes that a batch makes, in its order; of the table of messages, if there is one, only puts.
 ///
 /// # Errors
 /// `Corrupt` if a key is not the key of a record.
-pub(super) fn changes<'b>(batch: &LoggedBatch<'b>) -> Result<SmallVec<[Change<'b>; 4]>> {
-    let mut changes = SmallVec::new();
+pub(super) fn changes<'b>(batch: &LoggedBatch<'b>, messages: Option<u32>) -> Result<SmallVec<[Change<'b>; 4]>> {
+    let mut changes: SmallVec<[Change<'b>; 4]> = SmallVec::new();
     for operation in batch.operations() {
         let (sequence, operation) = operation?;
-        changes.push(
-            change(sequence, operation).ok_or_else(|| Error::corrupt("the log has a key that is not a record key"))?,
-        );
+        if matches!(operation, Operation::Put { value, .. } if record::is_renewal(value)) {
+            continue;
+        }
+        let change = change(sequence, operation);
+        let change = change.ok_or_else(|| Error::corrupt("the log has a key that is not a record key"))?;
+        if change.stored.is_some() || messages != Some(change.table) {
+            changes.push(change);
+        }
     }
     if changes.len() > 1 {
         keep_last(&mut changes);

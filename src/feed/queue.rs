@@ -7,12 +7,16 @@ use std::time::Instant;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
+use super::holds::Key;
+use super::receipt::Delivery;
 use super::{Message, SHARES, Shared, Topic};
 use crate::storage::LogPosition;
 
 /// The queue of a subscriber. The reader of the log fills it, the subscriber drains it.
 pub(super) struct Queue {
     pub(super) topic: Topic,
+    /// The record that its subscription holds.
+    pub(super) holds: Option<Key>,
     /// Number of queued bytes above which another batch is refused.
     most_bytes: usize,
     state: Mutex<State>,
@@ -35,6 +39,14 @@ pub(super) struct Queued {
     pub(super) text: Bytes,
     /// Number of events in it.
     pub(super) events: u64,
+    /// Present if it is a message whose receipt is awaited.
+    pub(super) delivery: Option<Delivery>,
+}
+
+impl Queued {
+    pub(super) fn new(text: Bytes, events: u64) -> Self {
+        Self { text, events, delivery: None }
+    }
 }
 
 /// How a subscription ends once its queue is empty.
@@ -56,10 +68,10 @@ pub(super) enum Taken {
 }
 
 impl Queue {
-    pub(super) fn new(shared: &Shared, topic: Topic) -> Arc<Self> {
+    pub(super) fn new(shared: &Shared, topic: Topic, holds: Option<Key>) -> Arc<Self> {
         let (texts, filled) = (VecDeque::new(), Instant::now());
         let state = State { texts, bytes: 0, position: None, filled, end: None, wake: None };
-        Arc::new(Self { topic, most_bytes: shared.options.queued_bytes / SHARES, state: Mutex::new(state) })
+        Arc::new(Self { topic, holds, most_bytes: shared.options.queued_bytes / SHARES, state: Mutex::new(state) })
     }
 
     /// Records that the subscriber has everything up to this position.
@@ -72,12 +84,12 @@ impl Queue {
         if self.state.lock().position.is_none()
             && let Some(text) = shared.text(reached, &Message::Progress)
         {
-            self.put(reached, Queued { text, events: 0 });
+            self.put(reached, Queued::new(text, 0), Instant::now());
         }
     }
 
     /// Queues a text, unless the subscriber already has its events; returns false if there is no room.
-    pub(super) fn put(&self, behind: LogPosition, queued: Queued) -> bool {
+    pub(super) fn put(&self, behind: LogPosition, queued: Queued, now: Instant) -> bool {
         let mut state = self.state.lock();
         let is_known = queued.events > 0 && state.position.is_some_and(|position| behind.sequence <= position.sequence);
         if is_known || state.end.is_some() {
@@ -92,7 +104,7 @@ impl Queue {
         state.bytes += queued.text.len();
         state.texts.push_back(queued);
         state.position = Some(behind);
-        state.filled = Instant::now();
+        state.filled = now;
         let wake = state.wake.take();
         drop(state);
         wake.into_iter().for_each(|wake| wake());
@@ -111,7 +123,7 @@ impl Queue {
         if state.end.is_none()
             && let Some(position) = state.position
         {
-            state.texts.push_back(Queued { text: text(position), events: 0 });
+            state.texts.push_back(Queued::new(text(position), 0));
         }
         self.end_by(state, End::Over);
     }

@@ -6,8 +6,10 @@ use std::sync::{Arc, Weak};
 use bytes::Bytes;
 
 use super::changes::{Change, changes};
+use super::holds::Key;
 use super::queue::{Queue, Queued, Taken};
-use super::{EventId, Message, Running, Shared, Topic, ended};
+use super::receipt::Delivery;
+use super::{EventId, Message, Messages, Multicast, Running, Shared, Topic, ended};
 use crate::error::{Error, Result};
 use crate::storage::{LogPosition, Space};
 use crate::transaction::Database;
@@ -23,6 +25,8 @@ pub struct Subscription {
     running: Weak<Running>,
     shared: Arc<Shared>,
     queue: Arc<Queue>,
+    /// Whether it has begun to hold its record, if it is to.
+    is_holding: bool,
     /// The position it has caught up to, if it is not live.
     behind: Option<LogPosition>,
     /// What it has read itself.
@@ -64,32 +68,57 @@ pub enum Next {
 }
 
 impl Subscription {
-    pub(super) fn begin(running: &Arc<Running>, topic: Topic) -> Result<Self> {
-        let subscription = Self::new(running, topic)?;
+    pub(super) fn begin(running: &Arc<Running>, topic: Topic, holds: Option<Key>) -> Result<Self> {
+        let subscription = Self::new(running, topic, holds)?;
         running.shared.join(&running.database, &subscription.queue, None)?;
         Ok(subscription)
     }
 
-    pub(super) fn resume(running: &Arc<Running>, topic: Topic, after: EventId) -> Result<Self> {
-        let mut subscription = Self::new(running, topic)?;
+    pub(super) fn resume(running: &Arc<Running>, topic: Topic, after: EventId, holds: Option<Key>) -> Result<Self> {
+        let mut subscription = Self::new(running, topic, holds)?;
         subscription.behind = Some(after.position());
         subscription.read(&running.database)?;
         Ok(subscription)
     }
 
-    fn new(running: &Arc<Running>, topic: Topic) -> Result<Self> {
+    pub(super) fn hold(running: &Arc<Running>, topic: Topic, after: Option<EventId>) -> Result<Self> {
+        let database = &running.database;
+        let table = database.schema().tables.iter().find(|table| table.id == topic.table);
+        let (Some(table), Some(id)) = (table.filter(|table| table.expiration.is_some()), topic.id.clone()) else {
+            return Err(Error::invalid("only a record of a table with an expiration can be held"));
+        };
+        let holds = Some((table.id, Arc::from(&*id)));
+        let subscription = match after {
+            Some(after) => Self::resume(running, topic, after, holds)?,
+            None => Self::begin(running, topic, holds)?,
+        };
+        // After it began: a write that comes later is noticed. One that came earlier may have come after the record was looked at.
+        if database.read(table, &id)?.is_none() {
+            return Err(Error::NotFound { detail: format!("there is no record {id:?} in {}", table.name) });
+        }
+        if let Some(key) = &subscription.queue.holds {
+            subscription.shared.holds.look_at(key, database.now());
+        }
+        Ok(subscription)
+    }
+
+    fn new(running: &Arc<Running>, topic: Topic, holds: Option<Key>) -> Result<Self> {
         running.check(&topic)?;
         let shared = &running.shared;
         let most = shared.options.subscribers;
         // Counted before the check: dropping the subscription undoes it if it is one too many.
         let before = shared.subscribers.fetch_add(1, Ordering::Relaxed);
-        let queue = Queue::new(shared, topic);
-        let running = Arc::downgrade(running);
-        let subscription = Self { running, shared: Arc::clone(shared), queue, behind: None, piece: None };
-        match before < most {
-            true => Ok(subscription),
-            false => Err(Error::Busy { detail: format!("the limit of {most} change-feed subscribers is reached") }),
+        let queue = Queue::new(shared, topic, holds);
+        let (weak, shared) = (Arc::downgrade(running), Arc::clone(shared));
+        let mut subscription = Self { running: weak, shared, queue, is_holding: false, behind: None, piece: None };
+        if before >= most {
+            return Err(Error::Busy { detail: format!("the limit of {most} change-feed subscribers is reached") });
         }
+        if let Some(key) = &subscription.queue.holds {
+            subscription.shared.holds.hold(&running.database, key)?;
+            subscription.is_holding = true;
+        }
+        Ok(subscription)
     }
 
     /// Returns what comes next. If that is nothing yet, `wake` is called when there is something; it must neither block nor panic.
@@ -114,6 +143,7 @@ impl Subscription {
     }
 
     fn taken(&self, queued: Queued) -> Next {
+        queued.delivery.into_iter().for_each(Delivery::taken);
         self.shared.events.fetch_add(queued.events, Ordering::Relaxed);
         Next::Text(queued.text)
     }
@@ -136,10 +166,20 @@ impl Subscription {
     }
 
     fn read(&mut self, database: &Database) -> Result<()> {
+        self.read_piece(database)?;
+        if let Some(key) = &self.queue.holds {
+            // Until it is live, the reader of the log does not notice that its record is written.
+            self.shared.holds.look_at(key, database.now());
+        }
+        Ok(())
+    }
+
+    fn read_piece(&mut self, database: &Database) -> Result<()> {
         let Some(mut position) = self.behind else { return Ok(()) };
         let shared = Arc::clone(&self.shared);
         let mut log = database.store().log_from(Space::Records, position)?;
         let (mut text, mut events, mut read_bytes) = (Vec::new(), 0, 0);
+        let messages = Messages::of(database.schema());
         while read_bytes < READ_BYTES && text.len() < PIECE_BYTES {
             let Some(batch) = log.next()? else {
                 if events == 0 {
@@ -154,13 +194,24 @@ impl Subscription {
             // A batch is read again for each of its pieces, so a long batch has longer pieces.
             let most_bytes = PIECE_BYTES.max(batch.bytes() / 16);
             position = batch.position(batch.last());
-            for change in changes(&batch)? {
-                if self.queue.topic.concerns(&change) {
-                    shared.write_change(database.schema(), &change, batch.position(change.sequence), &mut text)?;
-                    events += 1;
+            for change in changes(&batch, messages.map(|messages| messages.number()))? {
+                let behind = batch.position(change.sequence);
+                match (messages, change.stored) {
+                    (Some(messages), Some(stored)) if change.table == messages.number() => {
+                        let multicast = messages.open(stored)?;
+                        if self.queue.topic.receives(&multicast)? {
+                            shared.write_multicast(&multicast, behind, &mut text)?;
+                            events += 1;
+                        }
+                    }
+                    _ if self.queue.topic.concerns(&change) => {
+                        shared.write_change(database.schema(), &change, behind, &mut text)?;
+                        events += 1;
+                    }
+                    _ => {}
                 }
                 if text.len() >= most_bytes {
-                    position = batch.position(change.sequence);
+                    position = behind;
                     break;
                 }
             }
@@ -178,18 +229,30 @@ impl Subscription {
             let detail = "the change-feed queues are full";
             Error::Busy { detail: detail.to_owned() }
         })?;
-        Ok(Queued { text, events })
+        Ok(Queued::new(text, events))
     }
 }
 
 impl Drop for Subscription {
     fn drop(&mut self) {
         self.shared.leave(&self.queue);
+        if let Some(key) = self.queue.holds.as_ref().filter(|_| self.is_holding) {
+            self.shared.holds.release(key);
+        }
         self.shared.subscribers.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Topic {
+    /// # Errors
+    /// `Corrupt`.
+    fn receives(&self, multicast: &Multicast<'_, '_>) -> Result<bool> {
+        match &self.id {
+            Some(id) if self.table == multicast.table => multicast.is_for(id),
+            _ => Ok(false),
+        }
+    }
+
     fn concerns(&self, change: &Change<'_>) -> bool {
         let same = |(id, changed): (&str, &str)| id == changed;
         self.table == change.table && self.id.as_deref().zip(change.id).is_none_or(same)

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::changes::{Change, changes};
 use super::queue::{Queue, Queued};
-use super::{Hub, Message, Shared, Tail};
+use super::{Hub, Message, Messages, Multicast, Shared, Tail};
 use crate::error::{Error, Result};
 use crate::storage::{LogPosition, LogReader, Space};
 use crate::transaction::Database;
@@ -24,6 +24,10 @@ const SETTLING: Duration = Duration::from_millis(20);
 
 /// Valid range of `keep_alive_ms`: zero would keep the thread busy, and `Instant` must not overflow.
 const KEEP_ALIVE_MS: RangeInclusive<u64> = 1..=3_600_000;
+
+/// Within the time of one keep-alive, it looks at most so many times who needs one, and who will need one before it looks again: each look is
+/// at all subscribers.
+const ROUNDS_OF_KEEP_ALIVES: u32 = 16;
 
 /// Number of batches after which it checks whether a keep-alive is due.
 const ROUND: usize = 1024;
@@ -67,6 +71,9 @@ impl Reader {
             if self.is_over() {
                 return Ok(());
             }
+            if batches < ROUND {
+                self.shared.expected.read_until(log.position().sequence);
+            }
             match batches {
                 ROUND.. => {}
                 1.. => thread::sleep(PAUSE),
@@ -87,10 +94,17 @@ impl Reader {
 
     /// Delivers up to [`ROUND`] batches and returns how many there were.
     fn round(&self, log: &mut LogReader<'_>) -> Result<usize> {
+        let messages = Messages::of(self.database.schema());
         for batches in 0..ROUND {
             let Some(batch) = log.next()? else { return Ok(batches) };
-            for change in changes(&batch)? {
-                self.deliver(&change, batch.position(change.sequence))?;
+            for change in changes(&batch, messages.map(|messages| messages.number()))? {
+                let position = batch.position(change.sequence);
+                match (messages, change.stored) {
+                    (Some(messages), Some(stored)) if change.table == messages.number() => {
+                        self.hand_out(&messages.open(stored)?, position)?;
+                    }
+                    _ => self.deliver(&change, position)?,
+                }
             }
             self.shared.hub().tail = Tail::At(batch.position(batch.last()));
         }
@@ -108,17 +122,53 @@ impl Reader {
         if queues.is_empty() {
             return Ok(());
         }
+        if let Some(key) = queues.iter().find_map(|queue| queue.holds.as_ref().filter(|_| change.stored.is_some())) {
+            self.shared.holds.look_at(key, self.database.now());
+        }
         let mut text = Vec::new();
         self.shared.write_change(self.database.schema(), change, behind, &mut text)?;
         let text = self.shared.counted(text);
+        let now = Instant::now();
         for queue in queues {
-            let queued = text.clone().map(|text| Queued { text, events: 1 });
-            if !queued.is_some_and(|queued| queue.put(behind, queued)) {
-                self.shared.leave(&queue);
-                self.shared.lag(&queue);
-            }
+            self.put(&queue, behind, text.clone().map(|text| Queued::new(text, 1)), now);
         }
         Ok(())
+    }
+
+    /// Queues a message for the subscribers of its targets.
+    fn hand_out(&self, multicast: &Multicast<'_, '_>, behind: LogPosition) -> Result<()> {
+        let (id, targets) = (multicast.id()?, multicast.targets()?);
+        // Before the position is: whoever commits then finds the message handed out.
+        let receipt = self.shared.expected.take(&id);
+        let queues = {
+            let mut hub = self.shared.hub();
+            hub.tail = Tail::At(behind);
+            hub.topics.of_records(multicast.table, &targets)
+        };
+        let text = match queues.is_empty() {
+            true => None,
+            false => {
+                let mut text = Vec::new();
+                self.shared.write_multicast(multicast, behind, &mut text)?;
+                self.shared.counted(text)
+            }
+        };
+        receipt.iter().for_each(|receipt| receipt.begin(queues.iter().map(|(position, _)| *position)));
+        let now = Instant::now();
+        for (position, queue) in queues {
+            let delivery = receipt.as_ref().map(|receipt| receipt.delivery(position));
+            self.put(&queue, behind, text.clone().map(|text| Queued { text, events: 1, delivery }), now);
+        }
+        receipt.iter().for_each(|receipt| receipt.handed_out());
+        Ok(())
+    }
+
+    /// Queues a text; the subscriber lags if there is no room for it.
+    fn put(&self, queue: &Arc<Queue>, behind: LogPosition, queued: Option<Queued>, now: Instant) {
+        if !queued.is_some_and(|queued| queue.put(behind, queued, now)) {
+            self.shared.leave(queue);
+            self.shared.lag(queue);
+        }
     }
 
     /// Sends the current position to subscribers that have received nothing for long, and returns when the next keep-alive is due.
@@ -126,14 +176,14 @@ impl Reader {
         let keep_alive_ms = self.shared.options.keep_alive_ms.clamp(*KEEP_ALIVE_MS.start(), *KEEP_ALIVE_MS.end());
         let (now, longest) = (Instant::now(), Duration::from_millis(keep_alive_ms));
         let (hub, mut text) = (self.shared.hub(), None);
-        let mut next = now + longest;
+        let (mut next, soon) = (now + longest, now + longest / ROUNDS_OF_KEEP_ALIVES);
         for queue in hub.topics.queues() {
             // A subscriber that has not taken its last text needs no keep-alive.
             let Some(since) = queue.idle_since() else { continue };
-            if since + longest > now {
+            if since + longest > soon {
                 next = next.min(since + longest);
             } else if let Some(text) = text.get_or_insert_with(|| self.shared.text(reached, &Message::Progress)) {
-                queue.put(reached, Queued { text: text.clone(), events: 0 });
+                queue.put(reached, Queued::new(text.clone(), 0), now);
             }
         }
         next
@@ -159,6 +209,8 @@ impl Reader {
     /// Allows another reader to be started.
     fn go_idle(&self, hub: &mut Hub) {
         hub.tail = Tail::Idle;
+        // Nobody is left to hand them out to.
+        self.shared.expected.read_until(u64::MAX);
         self.database.store().wake_after_writes(None);
     }
 

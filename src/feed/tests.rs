@@ -24,6 +24,7 @@ fn write(id: EventId, message: &Message<'_>, out: &mut Vec<u8>) {
         Message::Put { json } => format!("put {}", String::from_utf8_lossy(json)),
         Message::Delete { primary_key, id } => format!("delete {primary_key}={id}"),
         Message::Truncate => "truncate".to_owned(),
+        Message::Multicast { id, body } => format!("message {id} {}", String::from_utf8_lossy(body)),
         Message::Progress => "progress".to_owned(),
         Message::Lagged => "lagged".to_owned(),
     };
@@ -381,7 +382,7 @@ fn who_is_behind_the_reader_does_not_join_it() {
     put(&database, "a", 1);
     live.take(2);
     let join = |id: EventId| {
-        let queue = Queue::new(&feed.0.shared, items(&database));
+        let queue = Queue::new(&feed.0.shared, items(&database), None);
         let joined = feed.0.shared.join(&database, &queue, Some(id.position())).unwrap();
         feed.0.shared.leave(&queue);
         joined
@@ -484,5 +485,103 @@ fn it_ends_with_its_last_clone_and_keeps_no_database_open() {
     live.take(usize::MAX);
     assert!(live.is_over);
     drop((live, database));
+    open(directory.path(), 1 << 30);
+}
+
+/// 2026-11-22T00:00:00Z, in microseconds.
+const START: i64 = 1_795_305_600_000_000;
+const SECOND: i64 = 1_000_000;
+
+/// A store under a clock that a test sets, its feed, and the table with an expiration of 60 s.
+fn leasing() -> (TempDir, Database, Feed, Clock) {
+    let (directory, database, _) = fresh(Options::default());
+    let clock = Clock::standing_at(START);
+    let database = database.with_clock(&clock);
+    let feed = Feed::new(database.clone(), Options::default(), write);
+    (directory, database, feed, clock)
+}
+
+fn lease(database: &Database, id: &str) -> Topic {
+    Topic::record(database.table("Lease").unwrap(), id)
+}
+
+fn register(database: &Database, id: &str) {
+    database.replace(database.table("Lease").unwrap(), id, b"{}", &Precondition::None).unwrap();
+}
+
+fn is_there(database: &Database, id: &str) -> bool {
+    database.read(database.table("Lease").unwrap(), id).unwrap().is_some()
+}
+
+#[test]
+fn a_held_record_does_not_expire_and_that_is_no_event() {
+    let (_directory, database, feed, clock) = leasing();
+    register(&database, "a");
+    let mut all = Subscriber::new(feed.subscribe(Topic::table(database.table("Lease").unwrap())).unwrap());
+    let mut held = Subscriber::new(feed.hold(lease(&database, "a"), None).unwrap());
+    let another = feed.hold(lease(&database, "a"), None).unwrap();
+    assert_eq!(feed.held(), 1, "a record");
+    for round in 1..=5 {
+        clock.set(START + round * 21 * SECOND);
+        wait_until(|| database.registrations().renewed == round as u64);
+    }
+    drop(another);
+    clock.set(START + 6 * 21 * SECOND);
+    wait_until(|| database.registrations().renewed == 6);
+    register(&database, "b");
+    register(&database, "a");
+    assert_eq!(all.take(2), ["put {\"id\":\"b\"}", "put {\"id\":\"a\"}"]);
+    assert_eq!(held.take(1), ["put {\"id\":\"a\"}"]);
+    let id = held.id.unwrap();
+    drop(held);
+    assert_eq!(feed.held(), 0);
+    clock.set(START + (6 * 21 + 59) * SECOND);
+    assert!(is_there(&database, "a"), "it keeps its deadline");
+    let held = feed.hold(lease(&database, "a"), Some(id)).unwrap();
+    wait_until(|| database.registrations().renewed == 7);
+    clock.set(START + (6 * 21 + 61) * SECOND);
+    assert!(is_there(&database, "a"), "it came back in time");
+    drop(held);
+}
+
+#[test]
+fn a_held_record_that_is_deleted_is_held_again_once_it_is_written() {
+    let (_directory, database, feed, clock) = leasing();
+    register(&database, "a");
+    let mut held = Subscriber::new(feed.hold(lease(&database, "a"), None).unwrap());
+    database.delete(database.table("Lease").unwrap(), "a", &Precondition::None).unwrap();
+    assert_eq!(held.take(1), ["delete id=a"]);
+    clock.set(START + 100 * SECOND);
+    register(&database, "a");
+    assert_eq!(held.take(2)[1], "put {\"id\":\"a\"}");
+    clock.set(START + 121 * SECOND);
+    wait_until(|| database.registrations().renewed == 1);
+    clock.set(START + 180 * SECOND);
+    assert!(is_there(&database, "a"));
+}
+
+#[test]
+fn only_a_record_that_is_there_and_expires_can_be_held() {
+    let (_directory, database, feed, _) = leasing();
+    put(&database, "a", 1);
+    let item = Topic::record(database.table("Item").unwrap(), "a");
+    let outcome = |topic| feed.hold(topic, None).map(drop).unwrap_err();
+    assert!(matches!(outcome(lease(&database, "a")), Error::NotFound { .. }));
+    assert!(matches!(outcome(item), Error::Invalid { .. }));
+    assert!(matches!(outcome(Topic::table(database.table("Lease").unwrap())), Error::Invalid { .. }));
+    assert_eq!((feed.held(), feed.counters().subscribers), (0, 0));
+    register(&database, "a");
+    let _held = feed.hold(lease(&database, "a"), None).unwrap();
+    feed.stop();
+    assert!(matches!(outcome(lease(&database, "a")), Error::Busy { .. }));
+}
+
+#[test]
+fn what_holds_a_record_does_not_keep_the_database_open() {
+    let (directory, database, feed, _) = leasing();
+    register(&database, "a");
+    let held = feed.hold(lease(&database, "a"), None).unwrap();
+    drop((feed, database));
+    drop(held);
     open(directory.path(), 1 << 30);
 }

@@ -66,6 +66,19 @@ impl Topics {
         }
     }
 
+    /// Returns the queues of some records, each with the position of its record.
+    pub(super) fn of_records(&self, table: u32, ids: &[impl AsRef<str>]) -> Vec<(usize, Arc<Queue>)> {
+        let mut queues = Vec::new();
+        if let Some(of_table) = self.0.get(&table) {
+            queues.reserve(ids.len());
+            for (position, id) in ids.iter().enumerate() {
+                let of_record = of_table.records.get(id.as_ref()).into_iter().flatten();
+                queues.extend(of_record.map(|queue| (position, Arc::clone(queue))));
+            }
+        }
+        queues
+    }
+
     pub(super) fn queues(&self) -> impl Iterator<Item = &Arc<Queue>> {
         self.0.values().flat_map(|of_table| of_table.whole.iter().chain(of_table.records.values().flatten()))
     }

@@ -24,14 +24,14 @@ const SCALARS: [(&str, &str); 3] = [
 ];
 
 /// Returns the positions of the tables that become object types, in schema order. Tables that are not exported are included, because a
-/// relationship may lead to them.
+/// relationship may lead to them; those that are kept in Redis are not.
 pub(super) fn tables(schema: &Schema) -> Vec<usize> {
     let reserved = ["Query", "Mutation", "Int", "Float", "String", "Boolean", "ID"].into_iter();
     let mut taken: HashSet<String> = reserved.chain(SCALARS.map(|(name, _)| name)).map(str::to_owned).collect();
     let mut served = Vec::new();
     for (position, table) in schema.tables.iter().enumerate() {
         let names = ["", "List", "Input", "Patch"].map(|end| format!("{}{end}", table.name));
-        if is_name(&table.name) && names.iter().all(|name| !taken.contains(name)) {
+        if !table.in_redis && is_name(&table.name) && names.iter().all(|name| !taken.contains(name)) {
             taken.extend(names);
             served.push(position);
         }

@@ -53,6 +53,7 @@ pub fn write_event(id: EventId, message: &Message<'_>, out: &mut Vec<u8>) {
         Message::Put { .. } => "event: put",
         Message::Delete { .. } => "event: delete",
         Message::Truncate => "event: truncate",
+        Message::Multicast { .. } => "event: message",
         Message::Lagged => "event: lagged",
         Message::Progress => ":",
     };
@@ -64,6 +65,8 @@ pub fn write_event(id: EventId, message: &Message<'_>, out: &mut Vec<u8>) {
         Message::Put { json } => json,
         Message::Delete { primary_key, id } => &key_object(primary_key, id),
         Message::Truncate | Message::Lagged => b"{}",
+        // An id of ours needs no escape.
+        Message::Multicast { id, body } => &message_object(id, body),
         Message::Progress => return out.push(b'\n'),
     };
     out.extend_from_slice(b"data: ");
@@ -75,6 +78,10 @@ pub fn write_event(id: EventId, message: &Message<'_>, out: &mut Vec<u8>) {
 fn key_object(name: &str, value: &str) -> Vec<u8> {
     let object = serde_json::Map::from_iter([(name.to_owned(), value.into())]);
     serde_json::to_vec(&object).expect("a text is JSON")
+}
+
+fn message_object(id: &str, body: &[u8]) -> Vec<u8> {
+    [format!("{{\"id\":\"{id}\",\"message\":").as_bytes(), body, b"}"].concat()
 }
 
 #[cfg(test)]
@@ -93,6 +100,8 @@ mod tests {
         let delete = text(&Message::Delete { primary_key: "sku", id: "a\n\"b" });
         assert_eq!(delete, "event: delete\nid: 1-2-3-4\ndata: {\"sku\":\"a\\n\\\"b\"}\n\n");
         assert_eq!(text(&Message::Truncate), "event: truncate\nid: 1-2-3-4\ndata: {}\n\n");
+        let message = Message::Multicast { id: "0-1", body: b"[1,null]" };
+        assert_eq!(text(&message), "event: message\nid: 1-2-3-4\ndata: {\"id\":\"0-1\",\"message\":[1,null]}\n\n");
         assert_eq!(text(&Message::Lagged), "event: lagged\nid: 1-2-3-4\ndata: {}\n\n");
         assert_eq!(text(&Message::Progress), ":\nid: 1-2-3-4\n\n");
     }

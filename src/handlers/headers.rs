@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::transaction::Precondition;
 
 /// The `Prefer` header.
-const PREFER: HeaderName = HeaderName::from_static("prefer");
+pub(super) const PREFER: HeaderName = HeaderName::from_static("prefer");
 
 /// The strong validator of a representation, in quotation marks: the checksum of the record as 16 hexadecimal digits; unless it is the
 /// whole record as JSON, followed by `-` and 16 digits for the selection, and `-` and a name for the media type and the content coding.

@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::Serialize;
 
 use super::{ACCEPT_PATCH, Answer, with_body};
-use crate::error::{Error, OffsetFault, Place};
+use crate::error::{Error, OffsetFault, Place, RemoteFault};
 
 /// The media type of problems.
 pub const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
@@ -242,6 +242,10 @@ impl Failure {
             Self::Misdirected { .. } => ("misdirected", "The request is for another host", 421),
             Self::Error(Error::Busy { .. }) => ("busy", "The server is busy", 503),
             Self::Error(Error::Held { .. }) => ("full", "The partition is full", 503),
+            Self::Error(Error::Remote { fault: RemoteFault::Unanswered, .. }) => {
+                ("timed-out", "The request timed out", 503)
+            }
+            Self::Error(Error::Remote { fault: RemoteFault::Full, .. }) => ("full", "There is no room for more", 503),
             Self::Error(Error::Full { .. }) => ("storage-full", "There is no room for more", 507),
             Self::TimedOut { .. } => ("timed-out", "The request timed out", 503),
             Self::Overloaded => ("overloaded", "Too many requests are in flight", 503),
@@ -264,6 +268,7 @@ impl Failure {
                 | Error::Offset { detail, .. }
                 | Error::Busy { detail }
                 | Error::Held { detail }
+                | Error::Remote { detail, .. }
                 | Error::Full { detail },
             ) => detail.clone(),
             Self::Error(Error::Stale) => {

@@ -36,13 +36,13 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// The request headers that a page of an allowed origin may set: all that the manual describes, except those that browsers set themselves.
 const REQUEST_HEADERS: HeaderValue = HeaderValue::from_static(
-    "accept, authorization, content-encoding, content-type, if-match, if-modified-since, if-none-match, if-range, \
-     if-unmodified-since, last-event-id, prefer, range, traceparent, tracestate",
+    "accept, authorization, content-encoding, content-type, idempotency-key, if-match, if-modified-since, if-none-match, \
+     if-range, if-unmodified-since, last-event-id, prefer, range, traceparent, tracestate",
 );
 /// The answer headers that it may read besides the CORS-safelisted ones.
 const ANSWER_HEADERS: HeaderValue = HeaderValue::from_static(
     "accept-encoding, accept-patch, accept-ranges, allow, content-encoding, content-range, etag, link, location, \
-     preference-applied, retry-after, vary, x-request-id",
+     preference-applied, retry-after, sunset, vary, x-request-id",
 );
 /// What a page executes, or what decides how it looks: the script-like destinations of the Fetch standard, style sheets, and XSLT, which
 /// can execute scripts, too. (<https://fetch.spec.whatwg.org/#request-destination-script-like>)

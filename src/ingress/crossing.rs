@@ -324,7 +324,7 @@ impl Crossing {
         &self.blocking
     }
 
-    fn route<'r>(&'r self, parts: &'r Parts) -> Result<Route<'r>> {
+    pub(super) fn route<'r>(&'r self, parts: &'r Parts) -> Result<Route<'r>> {
         let route = self.routes.resolve(&parts.method, &parts.uri, &parts.headers);
         route.ok_or_else(|| Error::NotFound { detail: "no table has this path".to_owned() })?
     }

@@ -48,11 +48,13 @@ pub enum Limited {
     Appends,
     /// Bytes of their bodies.
     AppendBytes,
+    /// Multicasts without an answer.
+    Multicasts,
 }
 
 impl Limited {
     /// All limits.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Connections,
         Self::Bodies,
         Self::BodyBytes,
@@ -65,6 +67,7 @@ impl Limited {
         Self::DumpThreads,
         Self::Appends,
         Self::AppendBytes,
+        Self::Multicasts,
     ];
 
     /// Returns its name in metrics.
@@ -82,6 +85,7 @@ impl Limited {
             Self::DumpThreads => "dump_threads",
             Self::Appends => "appends",
             Self::AppendBytes => "append_bytes",
+            Self::Multicasts => "multicasts",
         }
     }
 }

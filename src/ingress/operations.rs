@@ -39,16 +39,18 @@ use super::limits::{Limited, Limits, Outcomes};
 use super::peer::Peer;
 use crate::console::Console;
 use crate::error::Error;
-use crate::feed::{self, Feed};
+use crate::feed;
 use crate::handlers::{
     self, Answer, Failure, Validator,
     coding::{self, AcceptedCoding},
 };
+use crate::multicast::{self, Multicast};
 use crate::observability::Observability;
 use crate::routing;
 use crate::schema::IndexState;
 use crate::storage;
 use crate::streams;
+use crate::transaction::Registrations;
 
 /// The router and its shared state.
 #[derive(Clone)]
@@ -61,7 +63,7 @@ struct Shared {
     crossing: Arc<Crossing>,
     /// The directory for checkpoints; `None`: there are none.
     checkpoints: Option<Arc<Path>>,
-    feed: Feed,
+    multicast: Multicast,
     observability: Arc<Observability>,
     began: Instant,
     /// Made when it is first requested.
@@ -90,13 +92,13 @@ impl Operations {
     pub(super) fn new(
         crossing: Arc<Crossing>,
         checkpoints: Option<Arc<Path>>,
-        feed: Feed,
+        multicast: Multicast,
         observability: Arc<Observability>,
     ) -> Self {
         let state = Arc::new(Shared {
             crossing,
             checkpoints,
-            feed,
+            multicast,
             observability,
             began: Instant::now(),
             console: OnceCell::new(),
@@ -231,6 +233,11 @@ struct Counted {
     storage: storage::Counters,
     feed: feed::Counters,
     streams: OfStreams,
+    registry: OfRegistry,
+    /// Absent if no table is kept in Redis.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    redis: Option<multicast::RegistryCounters>,
+    multicast: multicast::Counters,
     limits: BTreeMap<&'static str, Outcomes>,
 }
 
@@ -241,16 +248,28 @@ struct OfStreams {
     waiting: usize,
 }
 
+#[derive(Serialize)]
+struct OfRegistry {
+    #[serde(flatten)]
+    registrations: Registrations,
+    /// Number of records that subscribers hold.
+    held: usize,
+}
+
 /// Returns the counts since the store was opened, which are not public: they disclose the load.
 async fn counters(State(shared): State<Arc<Shared>>, Extension(Local(is_local)): Extension<Local>) -> Response<Body> {
     match is_local {
         true => {
-            let (storage, feed) = (shared.crossing.database().counters(), shared.feed.counters());
+            let (storage, feed) = (shared.crossing.database().counters(), shared.multicast.feed().counters());
             let outcomes = |limited: Limited| (limited.name(), shared.crossing.limits.outcomes(limited));
             let limits = Limited::ALL.into_iter().map(outcomes).collect();
             let streams = shared.crossing.routes().streams();
             let streams = OfStreams { counters: streams.counters(), waiting: streams.waiting() };
-            Json(Counted { storage, feed, streams, limits }).into_response()
+            let registrations = shared.crossing.database().registrations();
+            let registry = OfRegistry { registrations, held: shared.multicast.feed().held() };
+            let redis = shared.crossing.routes().registry().map(multicast::Registry::counters);
+            let multicast = shared.multicast.counters();
+            Json(Counted { storage, feed, streams, registry, redis, multicast, limits }).into_response()
         }
         false => refused(Failure::LocalOnly),
     }
@@ -260,8 +279,15 @@ async fn counters(State(shared): State<Arc<Shared>>, Extension(Local(is_local)):
 #[derive(Serialize)]
 struct Served<'t> {
     name: &'t str,
+    /// Where its records are kept, if not here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    registry: Option<&'static str>,
     durability: &'static str,
     primary_key: &'t str,
+    /// Whether its records may end.
+    expires: bool,
+    /// Whether it takes multicasts.
+    multicast: bool,
     attributes: Vec<Described<'t>>,
     indexes: Vec<Indexed<'t>>,
     relationships: Vec<Related<'t>>,
@@ -312,8 +338,11 @@ async fn tables(State(shared): State<Arc<Shared>>) -> Response<Body> {
         });
         Served {
             name: &table.name,
+            registry: table.in_redis.then_some("redis"),
             durability: table.durability.name(),
             primary_key: name(table.primary_key),
+            expires: table.expires(),
+            multicast: table.multicast.is_some(),
             attributes: attributes.collect(),
             indexes: indexes.collect(),
             relationships: relationships.collect(),
@@ -450,12 +479,19 @@ async fn metrics(State(shared): State<Arc<Shared>>, Extension(Local(is_local)): 
     registry.register("strata_requests_waiting", "Requests waiting for their bodies or for a pool", waiting);
     let held = ConstGauge::new(shared.crossing.body_bytes());
     registry.register("strata_request_body_held_bytes", "Bytes of request bodies in memory", held);
-    register_feed(&shared.feed.counters(), &mut registry);
+    register_feed(&shared.multicast.feed().counters(), &mut registry);
     register_limits(&shared.crossing.limits, &mut registry);
     if is_local {
         let streams = shared.crossing.routes().streams();
         register_all("storage", &shared.crossing.database().counters(), &mut registry);
         register_all("streams", &streams.counters(), &mut registry);
+        register_all("registry", &shared.crossing.database().registrations(), &mut registry);
+        register_all("multicast", &shared.multicast.counters(), &mut registry);
+        if let Some(redis) = shared.crossing.routes().registry() {
+            register_all("redis", &redis.counters(), &mut registry);
+        }
+        let held = ConstGauge::new(shared.multicast.feed().held() as u64);
+        registry.register("strata_registry_held", "Records that subscribers hold", held);
         let waiting = ConstGauge::new(streams.waiting() as u64);
         registry.register("strata_streams_waiting", "Readers and subscribers waiting for an event", waiting);
     }

@@ -20,7 +20,8 @@ use crate::handlers::streams::AtEnd;
 use crate::handlers::{Answer, Failure, Result};
 use crate::streams::Unfinished;
 
-/// A client that waits for events, in a place among the change feeds. For another client, the one that has waited for longest is given up.
+/// A client that waits: for events, in a place among the change feeds, or for subscribers to take its message. For another client, the one
+/// that has waited for longest is given up.
 pub(super) struct WaitingClient {
     place: Arc<Place>,
     _held: Held,
@@ -43,11 +44,16 @@ impl WaitingClient {
     /// # Errors
     /// `Busy` if there are as many as there may be.
     pub(super) fn take(peer: &Peer) -> crate::error::Result<Self> {
+        let detail = || "there are as many clients waiting for events as there may be (--feed-subscribers)".to_owned();
+        Self::within(peer, Limited::Feeds).ok_or_else(|| Error::Busy { detail: detail() })
+    }
+
+    /// Returns `None` if the limit is reached.
+    pub(super) fn within(peer: &Peer, limited: Limited) -> Option<Self> {
         let place = Arc::<Place>::default();
         let holder: Arc<dyn Holder> = place.clone();
-        let held = peer.holdings().take(Limited::Feeds, 1, Some(&holder));
-        let detail = || "there are as many clients waiting for events as there may be (--feed-subscribers)".to_owned();
-        Ok(Self { place, _held: held.ok_or_else(|| Error::Busy { detail: detail() })? })
+        let held = peer.holdings().take(limited, 1, Some(&holder))?;
+        Some(Self { place, _held: held })
     }
 
     /// Returns once its place is given up.

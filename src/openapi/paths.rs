@@ -36,8 +36,14 @@ pub(super) fn tags() -> Value {
 pub(super) fn of<'t>(tables: impl Iterator<Item = &'t Table>, exported: impl Iterator<Item = &'t Stream>) -> Value {
     let mut paths = Map::new();
     for table in tables {
-        paths.insert(format!("/{}", table.name), collection(table));
+        paths.insert(
+            format!("/{}", table.name),
+            if table.in_redis { json!({"get": list(table)}) } else { collection(table) },
+        );
         paths.insert(format!("/{}/query", table.name), json!({"post": list_by_body(table)}));
+        if table.multicast.is_some() {
+            paths.insert(format!("/{}/multicast", table.name), json!({"post": multicast(table)}));
+        }
         paths.insert(format!("/{}/{{id}}", table.name), record(table));
         for attribute in table.blobs.iter().map(|position| &table.attributes[*position]) {
             paths.insert(blobs::path(table, attribute), blobs::item(table, attribute));
@@ -77,6 +83,16 @@ pub(super) fn parameters(max_rows: usize) -> Value {
             text(),
         ),
         "Prefer": header("Prefer", "`return=minimal`: the response has no record.", text()),
+        "Prefer-Receipt": header(
+            "Prefer",
+            "`wait=SECONDS` (0 to 30, 1): how long to wait for subscribers; `respond-async`: not at all; `return=representation`: add the targets without delivery.",
+            text(),
+        ),
+        "Idempotency-Key": header(
+            "Idempotency-Key",
+            "The same key, query and body again send nothing.",
+            json!({"type": "string", "pattern": "^[!-~]{1,255}$"}),
+        ),
         "limit": clause(
             "limit",
             "The maximum number of records.",
@@ -88,9 +104,10 @@ pub(super) fn parameters(max_rows: usize) -> Value {
         "explain": clause("explain", "Return the query plan instead of the records.", flag()),
         "stream": clause(
             "stream",
-            "Stream changes from now on; cannot be combined with other parameters.",
+            "Stream changes from now on; cannot be combined with other parameters but `hold`.",
             json!({"type": "string", "enum": ["sse"]}),
         ),
+        "hold": clause("hold", "With `stream`: the record does not expire while the stream is open.", flag()),
         "Last-Event-ID": header(
             "Last-Event-ID",
             "With `stream`: resume after this event; 410 if the log does not reach back to it.",
@@ -132,6 +149,10 @@ fn collection(table: &Table) -> Value {
 }
 
 fn record(table: &Table) -> Value {
+    if table.in_redis {
+        let (id, get, put, delete) = (shared(&["id"]), read(table), replace(table), delete(table));
+        return json!({"parameters": id, "get": get, "put": put, "delete": delete});
+    }
     json!({
         "parameters": shared(&["id"]),
         "get": read(table),
@@ -144,9 +165,13 @@ fn record(table: &Table) -> Value {
 fn list(table: &Table) -> Value {
     let mut parameters = conditions(table);
     parameters.extend([select(table), sort(table)]);
-    parameters.extend(shared(&["limit", "offset", "after", "pagination", "explain", "stream", "Last-Event-ID"]));
-    let answer =
-        or_changes(in_formats("The records, the query plan, or changes.", &listed(table), AnswerKind::List, &["Link"]));
+    parameters.extend(shared(&["limit", "offset", "after", "pagination"]));
+    let mut answer =
+        in_formats("The records, the query plan, or changes.", &listed(table), AnswerKind::List, &["Link"]);
+    if !table.in_redis {
+        parameters.extend(shared(&["explain", "stream", "Last-Event-ID"]));
+        answer = or_changes(answer);
+    }
     let members =
         json!({"parameters": parameters, "responses": answers::of(&[(200, answer)], &[&READ[..], &[410]].concat())});
     with(operation(table, "list", "Lists the records that satisfy a query"), members)
@@ -220,7 +245,8 @@ fn counts(names: &[&str]) -> Value {
 
 /// Returns links to the operations on an existing record.
 fn links(table: &Table) -> Value {
-    let of_record = ["read", "merge", "delete"].map(|verb| (verb.to_owned(), link(format!("{verb}.{}", table.name))));
+    let verbs = ["read", "merge", "delete"].into_iter().filter(|verb| !table.in_redis || *verb != "merge");
+    let of_record = verbs.map(|verb| (verb.to_owned(), link(format!("{verb}.{}", table.name))));
     let of_blobs = table.blobs.iter().map(|position| {
         let name = &table.attributes[*position].name;
         (format!("write-{name}"), link(format!("writeBlob.{}.{name}", table.name)))
@@ -254,10 +280,16 @@ fn delete_matching(table: &Table) -> Value {
 
 fn read(table: &Table) -> Value {
     let mut parameters = shared(&["If-None-Match", "stream", "Last-Event-ID"]);
+    if table.expiration.is_some() && !table.in_redis {
+        parameters.extend(shared(&["hold"]));
+    }
     parameters.push(select(table));
     let record = reference(&format!("{}.shown", table.name));
     let answer = in_formats("The record, reduced by `select`, or its changes.", &record, AnswerKind::One, &[]);
-    let answer = with_optional_headers(or_changes(answer), &[("ETag", "Of the record; a stream of changes has none.")]);
+    let sunset =
+        table.expires().then_some(("Sunset", "When the record ends, if it is neither written nor renewed (RFC 8594)."));
+    let headers = [("ETag", "Of the record; a stream of changes has none.")].into_iter().chain(sunset);
+    let answer = with_optional_headers(or_changes(answer), &headers.collect::<Vec<_>>());
     let own = [(200, answer), (304, empty("The client has the current version.", &["ETag"]))];
     let members = json!({"parameters": parameters, "responses": answers::of(&own, &[&READ[..], &[404, 410]].concat())});
     with(operation(table, "read", "Reads a record"), members)
@@ -275,7 +307,7 @@ fn replace(table: &Table) -> Value {
         minimal(),
     ];
     let members = json!({
-        "parameters": shared(&["If-Match", "If-Absent", "Prefer"]),
+        "parameters": shared(if table.in_redis { &["If-Absent", "Prefer"] } else { &["If-Match", "If-Absent", "Prefer"] }),
         "requestBody": body_of(reference(&format!("{}.whole", table.name)), &RECORDS),
         "responses": answers::of(&own, &[&WITH_BODY[..], &[409, 412]].concat()),
     });
@@ -292,6 +324,51 @@ fn merge(table: &Table) -> Value {
     with(operation(table, "merge", "Applies a merge patch to a record"), members)
 }
 
+fn multicast(table: &Table) -> Value {
+    let count = json!({"type": "integer", "minimum": 0});
+    let answered = |required: &[&str], more: &[(&str, Value)]| {
+        let mut properties = json!({"id": schemas::id(), "targets": count});
+        more.iter().for_each(|(name, schema)| properties[name] = schema.clone());
+        json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
+    };
+    let undelivered = json!({
+        "type": "array",
+        "items": {
+            "type": "object",
+            "properties": {"id": schemas::id(), "state": {"type": "string", "enum": ["absent", "pending", "failed"]}},
+            "required": ["id", "state"],
+            "additionalProperties": false,
+        },
+    });
+    let reasons = ["unreachable", "timeout", "refused"];
+    let properties: Map<_, _> = reasons.iter().map(|one| ((*one).to_owned(), count.clone())).collect();
+    let failures =
+        json!({"type": "object", "properties": properties, "required": reasons, "additionalProperties": false});
+    let states = ["delivered", "absent", "pending", "failed"].map(|state| (state, count.clone()));
+    let told = answered(
+        &["id", "targets", "delivered", "absent", "pending", "failed"],
+        &[&states[..], &[("failures", failures), ("undelivered", undelivered)]].concat(),
+    );
+    let repeated = ("repeated", json!({"type": "boolean", "const": true}));
+    let told = json!({"oneOf": [told, answered(&["id", "targets", "repeated"], &[repeated])]});
+    let described = "The states of the targets, or that the message repeats another one, and nothing was sent.";
+    let own = [
+        (200, in_formats(described, &told, AnswerKind::One, &[])),
+        (202, in_formats("The message is stored.", &answered(&["id", "targets"], &[]), AnswerKind::One, &[])),
+    ];
+    let own = own.map(|(status, answer)| {
+        (status, with_optional_headers(answer, &[("Preference-Applied", "The preferences that were applied.")]))
+    });
+    let mut parameters = conditions(table);
+    parameters.extend(shared(&["Idempotency-Key", "Prefer-Receipt"]));
+    let members = json!({
+        "parameters": parameters,
+        "requestBody": body_of(json!({}), &RECORDS),
+        "responses": answers::of(&own, &[&WITH_BODY[..], &[409, 507]].concat()),
+    });
+    with(operation(table, "multicast", "Sends a message to all records that satisfy a query"), members)
+}
+
 /// Returns the answer that replaces 200 if `Prefer` asks for no record.
 fn minimal() -> (u16, Value) {
     (204, empty("Success without a body, as requested by `Prefer`.", &["ETag", "Preference-Applied"]))
@@ -305,7 +382,7 @@ fn or_minimal(answer: Value) -> Value {
 fn delete(table: &Table) -> Value {
     let own = [(204, json!({"description": "Deleted."}))];
     let members = json!({
-        "parameters": shared(&["If-Match"]),
+        "parameters": shared(if table.in_redis { &[] } else { &["If-Match"] }),
         "responses": answers::of(&own, &[&DELETE[..], &[404, 412]].concat()),
     });
     with(operation(table, "delete", "Deletes a record"), members)

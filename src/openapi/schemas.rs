@@ -22,10 +22,16 @@ pub(super) fn of<'t>(
             .collect();
     all.insert(KEY_GIVEN.to_owned(), text_given(&id()));
     all.insert("strata.Problem".to_owned(), problem());
-    all.insert("strata.Batch".to_owned(), batch::request_schema(tables.clone(), exported.clone(), max_rows));
-    all.insert("strata.Results".to_owned(), batch::response_schema(tables.clone(), exported.clone()));
+    all.insert(
+        "strata.Batch".to_owned(),
+        batch::request_schema(tables.clone().filter(|table| !table.in_redis), exported.clone(), max_rows),
+    );
+    all.insert(
+        "strata.Results".to_owned(),
+        batch::response_schema(tables.clone().filter(|table| !table.in_redis), exported.clone()),
+    );
     all.insert("strata.Load".to_owned(), load());
-    for table in &schema.tables {
+    for table in schema.tables.iter().filter(|table| !table.is_internal()) {
         // A table that is not exported may be shown in relation to one that is.
         all.insert(format!("{}.shown", table.name), shown(schema, table));
     }

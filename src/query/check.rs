@@ -17,11 +17,19 @@ impl Query<'_> {
     /// one of its positions or values does not fit the table.
     pub(crate) fn check(&self, database: &Database, table: &Table) -> Result<()> {
         database.check_issued(table)?;
+        self.check_for(database.schema(), table)
+    }
+
+    /// Checks that the query may be run on records of a table of a schema, wherever they are.
+    ///
+    /// # Errors
+    /// As [`Query::check`].
+    pub(super) fn check_for(&self, schema: &Schema, table: &Table) -> Result<()> {
         if !self.filter.is_for(table) {
-            return Err(self.parsed_for_another(database.schema(), table));
+            return Err(self.parsed_for_another(schema, table));
         }
         self.check_conditions_and_sort(table)?;
-        self.select.iter().try_for_each(|selection| selection.check(database.schema(), table))?;
+        self.select.iter().try_for_each(|selection| selection.check(schema, table))?;
         // A cursor in the text was checked when it was parsed.
         match self.clauses.iter().any(|clause| clause.name == "after") {
             true => Ok(()),

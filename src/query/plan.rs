@@ -248,6 +248,20 @@ impl<'p> AccessPaths<'p> {
         Self { query, indexes, conjuncts, required, paths }
     }
 
+    /// Returns what leads to all matching records and to no others, and to each once, if a single access path does.
+    pub fn only(self) -> Option<Access<'p>> {
+        let (table, mut paths) = (self.indexes.table, self.without_superfluous());
+        let only = match paths.paths.len() {
+            0 => everything(table, &paths.conjuncts),
+            1 => paths.paths.pop()?,
+            _ => return None,
+        };
+        match &only.steps[..] {
+            [step] if step.checks.is_empty() && step.access.counts_records() => Some(step.access.clone()),
+            _ => None,
+        }
+    }
+
     fn without_superfluous(mut self) -> Self {
         drop_superfluous(&mut self.paths, &self.required);
         self

@@ -236,19 +236,51 @@ impl Query<'_> {
         database.merge_where(&ids, patch, |record| satisfies(&checks, database, table, record))
     }
 
+    /// Returns the ids of the records that satisfy the condition, at most `most`, all at one snapshot.
+    ///
+    /// # Errors
+    /// `Invalid` if there are more; errors of the engine.
+    pub fn ids(self, database: &Database, table: &Table, most: usize) -> Result<Vec<String>> {
+        self.found(database, table, most).map(|(_, ids)| ids)
+    }
+
     /// Returns the ids of the records that satisfy the condition, and the condition: records may change after they were found, so it is
     /// evaluated again once they are locked.
     fn found(self, database: &Database, table: &Table, most: usize) -> Result<(Self, Vec<String>)> {
         let (mut ids, all) = (Vec::new(), Self { text: self.text, filter: self.filter, ..Self::default() });
+        all.check(database, table)?;
+        all.filter.compile()?;
+        let (snapshot, budget) = (database.store().snapshot(), StepBudget::of(database));
+        if let Some(ids) = all.ids_by_keys(Source::of(database, table, &snapshot, &budget), most)? {
+            return if ids.len() > most { Err(too_many(most)) } else { Ok((all, ids)) };
+        }
         all.run(database, table, |record| {
             if ids.len() == most {
-                let detail = format!("more than max_rows = {most} records match the condition; nothing was changed");
-                return Err(Error::invalid(detail));
+                return Err(too_many(most));
             }
             ids.push(record.id()?.into_owned());
             Ok(())
         })?;
         Ok((all, ids))
+    }
+
+    /// Visits the records that satisfy the condition, at most `most`, all at one snapshot; returns the condition.
+    ///
+    /// # Errors
+    /// `Invalid` if there are more; errors of `visit` and of the engine.
+    pub(crate) fn each(
+        self,
+        database: &Database,
+        table: &Table,
+        most: usize,
+        mut visit: impl FnMut(Record<'_, &[u8]>) -> Result<()>,
+    ) -> Result<Self> {
+        let (mut left, all) = (most, Self { text: self.text, filter: self.filter, ..Self::default() });
+        all.run(database, table, |record| {
+            left = left.checked_sub(1).ok_or_else(|| too_many(most))?;
+            visit(record)
+        })?;
+        Ok(all)
     }
 
     /// Reads the only record that can match, without a snapshot. The residual filter includes the value by which the owner was found;
@@ -281,6 +313,12 @@ impl Query<'_> {
         }
         Ok(if is_owner { ControlFlow::Continue(()) } else { ControlFlow::Break(None) })
     }
+}
+
+/// Returns the error of a condition that more records satisfy than one request may concern.
+#[cold]
+pub(super) fn too_many(most: usize) -> Error {
+    Error::invalid(format!("more than max_rows = {most} records match the condition; nothing was done"))
 }
 
 /// Returns whether a record satisfies all conditions, including those on its current related records.

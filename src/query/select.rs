@@ -91,7 +91,7 @@ impl Query<'_> {
         Ok(text)
     }
 
-    fn show_record<V>(&self, record: &Record<'_, &[u8]>, visit: &mut V) -> Result<()>
+    pub(super) fn show_record<V>(&self, record: &Record<'_, &[u8]>, visit: &mut V) -> Result<()>
     where
         V: FnMut(&Record<'_, &[u8]>, &[u8]) -> Result<()>,
     {

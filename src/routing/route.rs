@@ -19,6 +19,7 @@ use crate::handlers::{
     media::{Accepted, Bodies, BodyFormat},
     streams::Followed,
 };
+use crate::multicast::Registry;
 use crate::query::{Limits, Query};
 use crate::schema::{Stream, Table};
 use crate::streams::{RequestKind, Streams, Unfinished};
@@ -41,8 +42,9 @@ pub(super) enum Target<'r> {
     Blob(Blob<'r>),
     /// A bulk load into a table from any number of lines.
     Load(&'r Table),
-    /// The changes of a record, or of a whole table, after an event or from now on.
-    Changes(&'r Table, Option<Cow<'r, str>>, Option<EventId>),
+    Changes(Changes),
+    /// A message to all records of a table that match.
+    Multicast(&'r Table, Box<Query<'r>>),
     /// A stream.
     Stream(&'r Stream, streams::Asked<'r>),
     /// A batch of operations on any tables.
@@ -50,6 +52,17 @@ pub(super) enum Target<'r> {
     Graphql(Asked<'r>, Transport),
     /// The supported methods.
     Options(&'static str),
+}
+
+/// A subscription to the changes of a record, or of a whole table.
+#[derive(Clone, Debug)]
+pub struct Changes {
+    /// What it covers.
+    pub topic: Topic,
+    /// The event after which it begins; `None`: from now on.
+    pub after: Option<EventId>,
+    /// Whether it holds its record.
+    pub holds: bool,
 }
 
 /// The source of a GraphQL request.
@@ -178,17 +191,45 @@ impl Asked<'_> {
     }
 }
 
-impl Route<'_> {
+impl<'r> Route<'r> {
     /// Returns the path template.
     pub fn template(&self) -> Template {
         self.template
     }
 
-    /// Returns the topic and the last event of a subscription, if it is one. [`Route::answer`] then returns only the head.
-    pub fn follows(&self) -> Option<(Topic, Option<EventId>)> {
-        let Target::Changes(table, id, after) = &self.target else { return None };
-        let topic = id.as_ref().map_or_else(|| Topic::table(table), |id| Topic::record(table, id));
-        Some((topic, *after))
+    /// Returns the subscription to changes, if it is one. [`Route::answer`] then returns only the head.
+    pub fn follows(&self) -> Option<&Changes> {
+        if let Target::Changes(changes) = &self.target { Some(changes) } else { None }
+    }
+
+    /// Returns the table whose records a message is sent to, and their condition, if it is a multicast.
+    pub fn multicast(self) -> Option<(&'r Table, Query<'r>)> {
+        if let Target::Multicast(table, conditions) = self.target { Some((table, *conditions)) } else { None }
+    }
+
+    /// Returns whether it sends a message.
+    pub fn is_multicast(&self) -> bool {
+        matches!(self.target, Target::Multicast(..))
+    }
+
+    /// Returns the JSON text of a body.
+    ///
+    /// # Errors
+    /// As [`BodyFormat::json`].
+    pub fn json_of<'b>(&self, body: &'b [u8]) -> Result<Cow<'b, [u8]>> {
+        Ok(self.body_format.json(body)?)
+    }
+
+    /// Returns an answer in JSON in the negotiated format and coding.
+    ///
+    /// # Errors
+    /// `Corrupt` in the case of a defect.
+    pub fn converted(&self, answer: Answer) -> Result<Answer> {
+        let answer = self.accepted.format.convert(answer, None)?;
+        Ok(match self.coding_of(&answer) {
+            Some(coding) => coding::coded(answer, coding),
+            None => answer,
+        })
     }
 
     /// Returns how long a read of a stream waits for an event, if it does.
@@ -244,6 +285,7 @@ impl Route<'_> {
             },
             Target::Table(_, Verb::List(_) | Verb::ListByBody(_)) if self.accepted.format.is_lines() => Lane::Dumping,
             Target::Table(_, verb) => verb.lane(),
+            Target::Multicast(..) => Lane::Scanning,
             Target::Stream(_, asked) if !asked.may_write() => Lane::Reading,
             Target::Load(_) | Target::Batch | Target::Stream(..) => Lane::Writing,
             Target::Graphql(asked, _) => {
@@ -265,7 +307,7 @@ impl Route<'_> {
             Target::Table(_, verb) => verb.lane() == Lane::Writing,
             Target::Blob(blob) => matches!(blob.access, Access::Write | Access::Delete),
             Target::Stream(_, asked) => asked.may_write(),
-            Target::Load(_) | Target::Batch => true,
+            Target::Load(_) | Target::Batch | Target::Multicast(..) => true,
             Target::Graphql(_, transport) => !transport.safe,
         }
     }
@@ -275,7 +317,7 @@ impl Route<'_> {
         match &self.target {
             Target::Table(_, verb) => verb.counts() || verb.lane() == Lane::Writing,
             Target::Stream(_, asked) => asked.may_write(),
-            Target::Load(_) | Target::Batch => true,
+            Target::Load(_) | Target::Batch | Target::Multicast(..) => true,
             Target::Graphql(asked, _) => {
                 let request = asked.request(body).ok();
                 request.and_then(|request| self.routes.graphql.known_kind(&request)) == Some(Kind::Mutation)
@@ -288,8 +330,10 @@ impl Route<'_> {
     pub fn work(&self, body: &[u8]) -> Work {
         let long = match &self.target {
             Target::Options(_) | Target::Changes(..) | Target::Blob(_) => false,
+            // Redis is waited for.
+            Target::Table(table, _) if table.in_redis => true,
             Target::Table(_, Verb::Read(_) | Verb::ReadSelected(..)) => false,
-            Target::Load(_) | Target::Batch => true,
+            Target::Load(_) | Target::Batch | Target::Multicast(..) => true,
             Target::Stream(_, asked) => asked.is_long() || body.len() > SHORT_BULK_BYTES,
             // Longer work returns `WouldBlock` once it has begun.
             Target::Graphql(..) => body.len() > SHORT_BODY_BYTES,
@@ -371,15 +415,30 @@ impl Route<'_> {
         hand_over: impl FnMut(Vec<u8>) -> crate::error::Result<()>,
     ) -> Result<Answer> {
         let format = self.accepted.format;
-        match &self.target {
-            Target::Table(table, Verb::List(query)) => {
-                handlers::list_in_pieces(database, table, query, format, hand_over)
+        let (table, parsed) = match &self.target {
+            Target::Table(table, Verb::ListByBody(limits)) => (table, Some(self.query_in(table, body, limits)?)),
+            Target::Table(table, _) => (table, None),
+            _ => return self.answer(database, headers, body),
+        };
+        let query = match (&self.target, &parsed) {
+            (Target::Table(_, Verb::List(query)), _) => query,
+            (_, Some(query)) => query,
+            _ => return self.answer(database, headers, body),
+        };
+        match self.registry_of(table)? {
+            None => handlers::list_in_pieces(database, table, query, format, hand_over),
+            Some(registry) => handlers::registry::list_in_pieces(registry, database, table, query, format, hand_over),
+        }
+    }
+
+    /// Returns the registry in which a table is kept, if it is not kept here.
+    fn registry_of(&self, table: &Table) -> Result<Option<&'r Registry>> {
+        match (table.in_redis, self.routes.registry()) {
+            (false, _) => Ok(None),
+            (true, None) => {
+                Err(Error::invalid(format!("table {} is in Redis, which this server has not", table.name)).into())
             }
-            Target::Table(table, Verb::ListByBody(limits)) => {
-                let query = self.query_in(table, body, limits)?;
-                handlers::list_in_pieces(database, table, &query, format, hand_over)
-            }
-            _ => self.answer(database, headers, body),
+            (true, registry) => Ok(registry),
         }
     }
 
@@ -389,7 +448,7 @@ impl Route<'_> {
     /// Errors of the handler.
     ///
     /// # Panics
-    /// If it is a load or a blob operation ([`Route::blob`]), which are streamed.
+    /// If it is a load or a blob operation ([`Route::blob`]), which are streamed, or a multicast ([`Route::multicast`]), which is awaited.
     pub fn answer(&self, database: &Database, headers: &HeaderMap, body: &[u8]) -> Result<Answer> {
         let (format, body) = (self.accepted.format, &*self.body_format.json(body)?);
         match &self.target {
@@ -409,6 +468,7 @@ impl Route<'_> {
                 blobs::remove(database, table, id, *attribute, headers)
             }
             Target::Load(_) | Target::Blob(_) => unreachable!("it is streamed"),
+            Target::Multicast(..) => unreachable!("it is awaited"),
         }
     }
 
@@ -447,6 +507,9 @@ impl Route<'_> {
         body: &[u8],
     ) -> Result<Answer> {
         let (accepted, format) = (self.accepted, self.accepted.format);
+        if let Some(registry) = self.registry_of(table)? {
+            return self.answer_in_registry(registry, table, verb, database, headers, body);
+        }
         let answer = match verb {
             Verb::Read(id) => handlers::read(database, table, id, headers, accepted),
             Verb::ReadSelected(id, query) => handlers::read_selected(database, table, id, query, headers, accepted),
@@ -467,5 +530,29 @@ impl Route<'_> {
         }?;
         // Records that were read already have the negotiated format.
         format.convert(answer, (!verb.counts()).then_some((database.schema(), table)))
+    }
+
+    fn answer_in_registry(
+        &self,
+        registry: &Registry,
+        table: &Table,
+        verb: &Verb<'_>,
+        database: &Database,
+        headers: &HeaderMap,
+        body: &[u8],
+    ) -> Result<Answer> {
+        use handlers::registry::{read, register, unregister};
+        let (accepted, format) = (self.accepted, self.accepted.format);
+        let answer = match verb {
+            Verb::Read(id) => read(registry, database, table, id, None, headers, accepted),
+            Verb::ReadSelected(id, query) => read(registry, database, table, id, Some(query), headers, accepted),
+            Verb::Replace(id) => register(registry, database, table, id, headers, body),
+            Verb::Delete(id) => unregister(registry, table, id, headers),
+            Verb::List(_) | Verb::ListByBody(_) => unreachable!("it comes in pieces"),
+            Verb::Create | Verb::ReplaceAll | Verb::Merge(_) | Verb::MergeMatching(..) | Verb::DeleteMatching(..) => {
+                unreachable!("tables in Redis do not have it")
+            }
+        }?;
+        format.convert(answer, Some((database.schema(), table)))
     }
 }

@@ -22,9 +22,13 @@ fn describe(routes: &Routes, method: &str, uri: &str, headers: &HeaderMap) -> St
         Some(Ok(Route { target: Target::Graphql(..), .. })) => "graphql".to_owned(),
         Some(Ok(Route { target: Target::Batch, .. })) => "batch".to_owned(),
         Some(Ok(Route { target: Target::Stream(stream, asked), .. })) => format!("{asked:?} {}", stream.name),
-        Some(Ok(Route { target: Target::Changes(table, id, after), .. })) => {
-            let (id, after) = (id.unwrap_or_default(), after.map(|after| after.to_string()));
-            format!("follow {} {id} {}", table.name, after.unwrap_or_default())
+        Some(Ok(Route { target: Target::Changes(changes), .. })) => {
+            let verb = if changes.holds { "hold" } else { "follow" };
+            let after = changes.after.map(|after| after.to_string()).unwrap_or_default();
+            format!("{verb} {} {after}", describe_topic(routes, &changes.topic))
+        }
+        Some(Ok(Route { target: Target::Multicast(table, conditions), .. })) => {
+            format!("multicast {} where {}", table.name, conditions.text)
         }
         Some(Ok(Route { target: Target::Options(_), .. })) => "options".to_owned(),
         Some(Ok(Route { target: Target::Load(table), .. })) => format!("load {}", table.name),
@@ -46,6 +50,15 @@ fn describe(routes: &Routes, method: &str, uri: &str, headers: &HeaderMap) -> St
         },
         Some(Err(failure)) => failure.answer(None).status().as_u16().to_string(),
     }
+}
+
+/// The table of a topic and the id of the record, which is one of these tests.
+fn describe_topic(routes: &Routes, topic: &Topic) -> String {
+    let mut known = routes.database.schema().tables.iter().flat_map(|table| {
+        let records = ["a b", "1"].map(|id| (Topic::record(table, id), format!("{} {id}", table.name)));
+        records.into_iter().chain([(Topic::table(table), format!("{} ", table.name))])
+    });
+    known.find(|(known, _)| known == topic).map_or("other".to_owned(), |(_, text)| text)
 }
 
 #[test]
@@ -239,6 +252,9 @@ fn changes_are_followed_by_get_alone() {
         ("GET", "/Product?stream=sse", "follow Product  "),
         ("HEAD", "/Product/?stream=sse", "follow Product  "),
         ("GET", "/Product/a%20b?stream=sse", "follow Product a b "),
+        ("GET", "/Product?stream=sse&hold=false", "follow Product  "),
+        ("GET", "/Product?stream=sse&hold=true", "400"),
+        ("GET", "/Product/1?stream=sse&hold=true", "400"),
         ("GET", "/Product?stream=websocket", "400"),
         ("GET", "/Product?stream=", "400"),
         ("GET", "/Product?stream=sse&limit=1", "400"),

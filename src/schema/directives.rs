@@ -30,10 +30,11 @@ impl Directive {
 }
 
 /// The directives of a table.
-pub(super) const OF_TABLES: [Directive; 3] = [
-    Directive::once("table", &["name", "durability", "expiration"]),
+pub(super) const OF_TABLES: [Directive; 4] = [
+    Directive::once("table", &["name", "durability", "expiration", "registry"]),
     EXPORT,
     Directive::repeatable("compositeIndex", &["fields"]),
+    Directive::once("multicast", &["topic"]),
 ];
 
 /// The directives of a stream.
@@ -48,7 +49,7 @@ pub(super) const OF_STREAMS: [Directive; 2] = [
 const EXPORT: Directive = Directive::once("export", &[]);
 
 /// The directives of an attribute.
-pub(super) const OF_ATTRIBUTES: [Directive; 7] = [
+pub(super) const OF_ATTRIBUTES: [Directive; 8] = [
     Directive::once("primaryKey", &[]),
     Directive::repeatable("indexed", &["type"]),
     Directive::once("unique", &[]),
@@ -56,6 +57,7 @@ pub(super) const OF_ATTRIBUTES: [Directive; 7] = [
     Directive::once("createdTime", &[]),
     Directive::once("updatedTime", &[]),
     Directive::once("expiresAt", &[]),
+    Directive::once("ttl", &[]),
 ];
 
 /// The directive of a relationship.

@@ -12,10 +12,12 @@
 //! **Expired records** are invisible to all readers; they are found by an index on their expiry time, and deleted like by a client.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use super::catalogue::{Catalogue, StoredState};
 use super::{Database, LOCK_WAIT};
-use crate::encoding::key;
+use crate::encoding::{Value, key};
 use crate::error::{Error, Result};
 use crate::indexes::{self, KeyRange, Keys, Matches, Sharing};
 use crate::locking::{Slot, Wait};
@@ -32,16 +34,56 @@ const PIECE_BYTES: usize = 4 << 20;
 /// Number of pieces of a build after which its progress is recorded.
 const CHECKPOINT_PIECES: u32 = 64;
 
+/// The interval at which all entries of deadlines are searched, also where those before the last search have long been found: a clock may
+/// have been set back.
+const WHOLE_SEARCH: Duration = Duration::from_secs(60);
+
+/// The longest time, in microseconds, that a write may take from the choice of its deadline to its commit without being found late.
+const COMMITTED_WITHIN: i64 = 10_000_000;
+
 /// The pending work and its progress.
 pub(super) struct Background {
     catalogue: Catalogue,
     /// Pieces of a build since its progress was last recorded.
     pieces_since_checkpoint: u32,
-    /// By table, the entry at which the search for expired records continues; it starts over at the end. Tombstones stay in the engine for
-    /// a while, and must not be skipped again and again.
-    searched: HashMap<u32, Vec<u8>>,
+    /// By table.
+    searches: HashMap<u32, Search>,
     /// The tables with damaged expired records. The first one in each was logged.
     damaged: HashSet<u32>,
+}
+
+/// How far the search for expired records of a table has come. Tombstones stay in the engine for a while, and must not be skipped again and
+/// again.
+#[derive(Default)]
+struct Search {
+    /// The entry at which it continues; `None` if it has come to its end.
+    from: Option<Vec<u8>>,
+    /// The time of the last search that has come to its end, in microseconds since 1970.
+    until: Option<i64>,
+    /// When one last began with the first entry.
+    whole: Option<Instant>,
+}
+
+impl Search {
+    /// Returns the entry with which the next one begins; `None` if that is the first.
+    fn begin(&mut self, table: &Table, index: &Index, now: i64) -> Option<Vec<u8>> {
+        if let Some(from) = self.from.take() {
+            return Some(from);
+        }
+        let is_recent = self.whole.is_some_and(|whole| whole.elapsed() < WHOLE_SEARCH);
+        // A deadline that an attribute gives may have passed long before the write.
+        match self.until.filter(|until| is_recent && *until <= now && table.expires_at.is_none()) {
+            Some(until) => {
+                let mut from = Vec::new();
+                key::ordered_prefix(index.id, &Value::Int(until.saturating_sub(COMMITTED_WITHIN)), &mut from);
+                Some(from)
+            }
+            None => {
+                self.whole = Some(Instant::now());
+                None
+            }
+        }
+    }
 }
 
 /// The outcome of deleting records that may have expired.
@@ -56,7 +98,7 @@ struct Reclaimed {
 
 impl Background {
     pub(super) fn new(catalogue: Catalogue) -> Self {
-        Self { catalogue, pieces_since_checkpoint: 0, searched: HashMap::new(), damaged: HashSet::new() }
+        Self { catalogue, pieces_since_checkpoint: 0, searches: HashMap::new(), damaged: HashSet::new() }
     }
 
     /// Logs, once for each table, that damaged expired records cannot be deleted.
@@ -194,8 +236,9 @@ impl Database {
 
     /// Does the same in one table.
     fn reclaim_from(&self, background: &mut Background, table: &Table, index: &Index) -> Result<bool> {
-        let mut range = KeyRange::expired(index, self.now());
-        if let Some(from) = background.searched.remove(&table.id) {
+        let (now, mut search) = (self.now(), background.searches.remove(&table.id).unwrap_or_default());
+        let mut range = KeyRange::expired(index, now);
+        if let Some(from) = search.begin(table, index, now) {
             range.intersect(KeyRange { lower: from, upper: Vec::new() });
         }
         let (store, mut keys) = (self.store(), Keys::default());
@@ -207,15 +250,19 @@ impl Database {
         let ids = slices.iter().map(|key| key::id_of_record(key).ok_or_else(|| Error::corrupt("an entry has no id")));
         let ids = ids.collect::<Result<Vec<_>>>()?;
         let Reclaimed { examined, deleted, damage } = self.delete_expired(table, &ids)?;
+        if table.expiration.is_some() {
+            self.shared.registrations.expired.fetch_add(deleted as u64, Ordering::Relaxed);
+        }
         if let Some(error) = damage {
             background.report_damage(table, &error);
         }
-        if examined < PIECE_ROWS && examined == ids.len() {
-            return Ok(deleted > 0);
+        let is_over = examined < PIECE_ROWS && examined == ids.len();
+        match is_over {
+            true => search.until = Some(now),
+            false => search.from = Some([keys.before_id(examined - 1), ids[examined - 1].as_bytes(), b"\0"].concat()),
         }
-        let last = examined - 1;
-        background.searched.insert(table.id, [keys.before_id(last), ids[last].as_bytes(), b"\0"].concat());
-        Ok(true)
+        background.searches.insert(table.id, search);
+        Ok(!is_over || deleted > 0)
     }
 
     /// Deletes those of the given records that have expired, in one transaction, as many as fit in one piece.

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -142,6 +143,18 @@ pub(super) fn encode_all<'t>(table: &'t Table, bodies: &[u8], now: i64) -> Resul
     encoded.collect()
 }
 
+/// Encodes a JSON object as the record with an id.
+///
+/// # Errors
+/// `Invalid`.
+pub(super) fn encode_under<'t>(table: &'t Table, id: &str, body: &[u8], now: i64) -> Result<Owned<'t>> {
+    check_id(table, id)?;
+    let mut fields = parse_object(table, body)?;
+    check_same_id(id, &fields)?;
+    fields.values_mut()[table.primary_key] = Some(Value::Text(Cow::Borrowed(id)));
+    encode_new(fields, now).map(|(record, _)| record)
+}
+
 /// Encodes a new record; the flag is true if its id was generated.
 pub(super) fn encode_new<'t>(mut fields: Fields<'t, '_>, now: i64) -> Result<(Owned<'t>, bool)> {
     let table = fields.table();
@@ -150,7 +163,7 @@ pub(super) fn encode_new<'t>(mut fields: Fields<'t, '_>, now: i64) -> Result<(Ow
     if made {
         *id = Some(Value::Text(Cow::Owned(Maker::new().make().to_string())));
     }
-    stamp(&mut fields, None::<&Owned<'_>>, now);
+    stamp(&mut fields, None::<&Owned<'_>>, now)?;
     keep_blobs(&mut fields, None::<&Owned<'_>>)?;
     check_required(&fields)?;
     let mut out = Vec::with_capacity(1280);
@@ -163,14 +176,33 @@ fn is_stamped(table: &Table) -> bool {
     table.expiration.is_some() || table.attributes.iter().any(|attribute| attribute.stamp.is_some())
 }
 
-/// Fills in the times that the server maintains; values for them in a body are ignored.
-pub(super) fn stamp<B: AsRef<[u8]>>(fields: &mut Fields<'_, '_>, before: Option<&Record<'_, B>>, now: i64) {
+/// Fills in the times that the server maintains, of which those of attributes are ignored in a body. Attributes that a replacement omits
+/// are null already.
+///
+/// # Errors
+/// `Invalid` if the body gives a time to live that there is not; `Corrupt`.
+pub(super) fn stamp<B: AsRef<[u8]>>(
+    fields: &mut Fields<'_, '_>,
+    before: Option<&Record<'_, B>>,
+    now: i64,
+) -> Result<()> {
     let table = fields.table();
     if !is_stamped(table) {
-        return;
+        return Ok(());
     }
-    let lifetime = |seconds: u64| i64::try_from(seconds).map_or(NEVER, |seconds| seconds.saturating_mul(1_000_000));
-    fields.set_deadline(table.expiration.map_or(NEVER, |seconds| now.saturating_add(lifetime(seconds))));
+    if let Some(expiration) = table.expiration {
+        let seconds = match table.ttl.map(|attribute| (attribute, &fields.values()[attribute])) {
+            Some((_, Some(Value::Int(seconds)))) if TIMES_TO_LIVE.contains(seconds) => *seconds as u64,
+            Some((attribute, Some(Value::Int(seconds)))) => {
+                let (least, most) = TIMES_TO_LIVE.into_inner();
+                let detail = format!("a time to live is {least} to {most} seconds, not {seconds}");
+                return Err(Error::invalid_at(pointer(table, attribute), detail));
+            }
+            Some((_, None)) if let Some(before) = before => seconds_to_live(before)?,
+            _ => expiration,
+        };
+        fields.set_deadline(now.saturating_add(microseconds(seconds)));
+    }
     for (attribute, field) in table.attributes.iter().zip(fields.values_mut()) {
         let kept = attribute.stamp == Some(Stamp::Created) && before.is_some();
         if kept {
@@ -187,6 +219,36 @@ pub(super) fn stamp<B: AsRef<[u8]>>(fields: &mut Fields<'_, '_>, before: Option<
             });
         }
     }
+    Ok(())
+}
+
+/// The valid range of a time to live that a record gives, in seconds: at most a year.
+const TIMES_TO_LIVE: RangeInclusive<i64> = 1..=365 * 24 * 60 * 60;
+
+/// Returns the time to live of a stored record, in microseconds; `None` if it gives its expiry itself, or its table has no expiration.
+///
+/// # Errors
+/// `Corrupt`.
+pub(super) fn time_to_live<B: AsRef<[u8]>>(record: &Record<'_, B>) -> Result<Option<i64>> {
+    let table = record.table();
+    let gives_expiry = || table.expires_at.map_or(Ok(false), |at| record.value(at).map(|value| value != Value::Null));
+    match table.expiration.is_none() || gives_expiry()? {
+        true => Ok(None),
+        false => Ok(Some(microseconds(seconds_to_live(record)?))),
+    }
+}
+
+/// Returns the time to live that a stored record gives, else that of its table: it may have been written before an attribute gave it.
+fn seconds_to_live<B: AsRef<[u8]>>(record: &Record<'_, B>) -> Result<u64> {
+    let table = record.table();
+    match table.ttl.map(|attribute| record.value(attribute)).transpose()? {
+        Some(Value::Int(seconds)) if TIMES_TO_LIVE.contains(&seconds) => Ok(seconds as u64),
+        _ => Ok(table.expiration.unwrap_or_default()),
+    }
+}
+
+fn microseconds(seconds: u64) -> i64 {
+    i64::try_from(seconds).map_or(NEVER, |seconds| seconds.saturating_mul(1_000_000))
 }
 
 pub(super) fn pointer(table: &Table, attribute: usize) -> String {

@@ -38,7 +38,7 @@ pub(super) enum Migration {
 ///
 /// # Errors
 /// `Invalid` if changed attributes of a table with records would lose values, an attribute became required for which a record has no
-/// value, a stream has fewer partitions than before, or a table became a stream or the reverse.
+/// value, a stream has fewer partitions than before, a table became a stream or the reverse, or one with records is to be kept in Redis.
 pub(super) fn reconcile(
     store: &Store,
     mut schema: Schema,
@@ -62,6 +62,9 @@ pub(super) fn reconcile(
     let mut deleted = Vec::new();
     for table in &mut schema.tables {
         let position = assign_number(&mut catalogue, table);
+        if table.in_redis && has_records(store, table.id)? {
+            return Err(moved_away(table));
+        }
         let known = &mut catalogue.tables[position];
         let before = known.current().clone();
         deleted.extend(layouts::lay_out(store, known, table, migration, now)?);
@@ -289,6 +292,14 @@ fn has_same_entries(before: &StoredLayout, after: &StoredLayout, kind: IndexKind
 fn is_same_order(before: &str, after: &str) -> bool {
     let element = |kind: &str| Kind::named(kind.trim_start_matches('[').trim_end_matches(']'));
     before == after || element(before).zip(element(after)).is_some_and(|(before, after)| keeps_entries(before, after))
+}
+
+/// Its records would be neither served nor deleted, and would be back under the schema as it was.
+fn moved_away(table: &Table) -> Error {
+    Error::invalid(format!(
+        "table {} has records in the data directory and cannot be kept in Redis: delete them first, under the schema as it was",
+        table.name
+    ))
 }
 
 fn has_records(store: &Store, table: u32) -> Result<bool> {

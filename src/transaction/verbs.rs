@@ -4,10 +4,11 @@ use std::borrow::Cow;
 
 use super::bodies::{
     New, Whole, check_id, check_not_null, check_required, check_same_id, encode_body, encode_new, keep_blobs, pointer,
-    stamp,
+    stamp, time_to_live,
 };
 use super::{
-    BATCH, Database, Follower, HELD_BY_THREAD, KEY, Owned, Precondition, Read, Replaced, Transaction, below, uploads,
+    BATCH, Database, Follower, HELD_BY_THREAD, KEY, Owned, Precondition, Read, Renewal, Replaced, Transaction, below,
+    uploads,
 };
 use crate::encoding::record::Current;
 use crate::encoding::value::{Blob, Value};
@@ -105,7 +106,6 @@ impl<'d> Transaction<'d> {
         self.hold(table.id, id.as_bytes())?;
         let before = self.open(table, id)?;
         check_precondition(table, id, before.as_ref(), expected)?;
-        stamp(&mut fields, before.as_ref(), self.now());
         keep_blobs(&mut fields, before.as_ref())?;
         // Omitted attributes become null, except those that the server maintains, and blobs, which a body cannot contain.
         for (position, field) in fields.values_mut().iter_mut().enumerate() {
@@ -115,6 +115,7 @@ impl<'d> Transaction<'d> {
                 *field = Some(Value::Null);
             }
         }
+        stamp(&mut fields, before.as_ref(), self.now())?;
         check_required(&fields)?;
         let created = before.is_none();
         self.write(id, &fields, before.as_ref()).map(|after| (after, created))
@@ -253,7 +254,7 @@ impl<'d> Transaction<'d> {
             let path = url::blob(&table.name, id, &table.attributes[attribute].name);
             Value::Blob(Blob { path: Cow::Owned(path), upload })
         }));
-        stamp(&mut fields, Some(&before), self.now());
+        stamp(&mut fields, Some(&before), self.now())?;
         self.write(id, &fields, Some(&before)).map(drop)
     }
 
@@ -267,6 +268,37 @@ impl<'d> Transaction<'d> {
             Some(record) if record.has_expired(self.now())? => self.remove(table, id, &record).map(|()| true),
             _ => Ok(false),
         }
+    }
+
+    /// Renews a record if that is due.
+    ///
+    /// # Errors
+    /// `Corrupt` if it is damaged, in which case nothing is staged; what the engine returns.
+    pub(super) fn renew(&mut self, table: &Table, id: &str) -> Result<Renewal> {
+        self.hold(table.id, id.as_bytes())?;
+        let now = self.now();
+        let Some(before) = self.stored(table, id)? else { return Ok(Renewal::NotNeeded) };
+        if before.has_expired(now)? {
+            return Ok(Renewal::NotNeeded);
+        }
+        let (Some(time_to_live), Some(deadline)) = (time_to_live(&before)?, before.deadline()) else {
+            return Ok(Renewal::NotNeeded);
+        };
+        let due = deadline.saturating_sub(time_to_live / 3 * 2);
+        if now < due {
+            return Ok(Renewal::DueAt(due));
+        }
+        // Long records take several transactions.
+        if self.check_room().is_err() {
+            return Ok(Renewal::DueAt(now));
+        }
+        let after = before.renewed(now.saturating_add(time_to_live))?;
+        indexes::change(self.database.store(), self.database.reach, &mut self.batch, id, &before, &after)?;
+        KEY.with_borrow_mut(|key| {
+            key::record(table.id, id, key);
+            self.database.store().put(&mut self.batch, Space::Records, key, after.bytes());
+        });
+        Ok(Renewal::Renewed { due: now.saturating_add(time_to_live / 3) })
     }
 
     /// Stages the deletion of a record.
@@ -292,6 +324,29 @@ impl<'d> Transaction<'d> {
         self.database.check_issued(table)?;
         self.hold(table.id, id.as_bytes())?;
         self.open(table, id)?.map(|record| Record::trusted(table, record.bytes().to_vec())).transpose()
+    }
+
+    /// Stages a record that is written to stand in the log: the same batch deletes it, unless it is kept until [`Transaction::let_go`].
+    ///
+    /// # Errors
+    /// As [`record::encode`].
+    pub(crate) fn pass_through(&mut self, id: &str, fields: &Fields<'_, '_>, is_kept: bool) -> Result<()> {
+        let (table, mut out) = (fields.table(), Vec::new());
+        let record = record::encode(fields, None::<&Owned<'_>>, &mut out)?;
+        self.stage(table, id, record.bytes());
+        if !is_kept {
+            KEY.with_borrow(|key| self.database.store().delete(&mut self.batch, Space::Records, key));
+        }
+        Ok(())
+    }
+
+    /// Stages the delete of a record that was kept. Nobody else has its id.
+    #[cfg_attr(not(feature = "nats"), expect(dead_code, reason = "without it none is kept"))]
+    pub(crate) fn let_go(&mut self, table: &Table, id: &str) {
+        KEY.with_borrow_mut(|key| {
+            key::record(table.id, id, key);
+            self.database.store().delete(&mut self.batch, Space::Records, key);
+        });
     }
 
     /// Stages a put.
@@ -376,7 +431,7 @@ impl<'d> Transaction<'d> {
                 values[position] = Some(patch::merge(&before.value(position)?, change));
             }
         }
-        stamp(&mut fields, Some(before), self.now());
+        stamp(&mut fields, Some(before), self.now())?;
         keep_blobs(&mut fields, Some(before))?;
         check_not_null(&fields)?;
         self.write(id, &fields, Some(before))

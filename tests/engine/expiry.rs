@@ -6,7 +6,7 @@ use strata::error::Error;
 use strata::query::Query;
 use strata::schema::{Durability, IndexState};
 use strata::storage::{Batch, Reach, Space, Store};
-use strata::transaction::{Clock, Database, Precondition};
+use strata::transaction::{Clock, Database, Precondition, Registrations, Renewal};
 
 use super::{assert_consistent, found, fresh, ids, json, open, open_idle, outcome, text, value};
 
@@ -421,4 +421,108 @@ fn the_text_of_a_record_does_not_show_its_deadline() {
     strata::encoding::key::record(table.id, "1", &mut key);
     let bytes = database.store().get(Space::Records, &key, Reach::Disk).expect("readable").expect("stored");
     assert_eq!(*bytes, *record.bytes());
+}
+
+const DEVICES: &str = r#"
+type Device @table(expiration: 60) {
+  id: ID @primaryKey
+  name: String @indexed
+  ttl: Int @ttl
+  until: Date @expiresAt
+  updated: Int @updatedTime
+}
+"#;
+
+/// The seconds for which a record lives on.
+fn left(database: &Database, id: &str) -> Option<i64> {
+    let device = database.table("Device").expect("it exists");
+    let record = database.read(device, id).expect("readable")?;
+    record.expires_at().expect("a time").map(|at| (at - database.now()) / SECOND)
+}
+
+#[test]
+fn a_record_may_give_its_time_to_live() {
+    let (_directory, database, clock) = started(DEVICES);
+    let device = database.table("Device").expect("it exists");
+    let put = |body: &str| outcome(&database.replace(device, "1", body.as_bytes(), &Precondition::None));
+    let patch = |body: &str| outcome(&database.merge(device, "1", body.as_bytes(), &Precondition::None));
+    for (seconds, expected) in [("1", 1), ("600", 600), ("31536000", 31_536_000), ("null", 60)] {
+        assert_eq!(put(&format!(r#"{{"ttl":{seconds}}}"#)), "ok");
+        assert_eq!(left(&database, "1"), Some(expected));
+    }
+    assert_eq!(put(r#"{"ttl":600}"#), "ok");
+    clock.set(START + 500 * SECOND);
+    assert_eq!(left(&database, "1"), Some(100));
+    assert_eq!((patch("{}"), left(&database, "1")), ("ok", Some(600)), "any write begins it anew");
+    assert_eq!((patch(r#"{"ttl":7}"#), left(&database, "1")), ("ok", Some(7)));
+    assert_eq!((patch(r#"{"ttl":null}"#), left(&database, "1")), ("ok", Some(60)));
+    assert_eq!((patch(r#"{"ttl":600}"#), put("{}"), left(&database, "1")), ("ok", "ok", Some(60)));
+    let until = r#"{"ttl":600,"until":"2026-11-22T00:10:00Z"}"#;
+    assert_eq!((put(until), left(&database, "1")), ("ok", Some(100)), "an expiry goes before it");
+    for wrong in ["0", "-1", "31536001"] {
+        let body = format!(r#"{{"ttl":{wrong}}}"#);
+        for outcome in [
+            database.replace(device, "1", body.as_bytes(), &Precondition::None).map(drop),
+            database.merge(device, "1", body.as_bytes(), &Precondition::None).map(drop),
+            database.create(device, body.as_bytes()).map(drop),
+        ] {
+            let error = outcome.expect_err("there is no such time to live");
+            assert!(
+                matches!(&error, Error::Invalid { place, .. } if format!("{place:?}").contains("/ttl")),
+                "{error:?}"
+            );
+        }
+        let many = database.create_all(device, format!("[{{}},{body}]").as_bytes()).expect_err("all or none");
+        assert!(matches!(&many, Error::Invalid { place, .. } if format!("{place:?}").contains("/1/ttl")), "{many:?}");
+    }
+    assert_consistent(&database);
+}
+
+#[test]
+fn a_renewal_is_due_when_less_than_two_thirds_are_left() {
+    let (_directory, database, clock) = started(DEVICES);
+    let device = database.table("Device").expect("it exists");
+    for body in [r#"{"id":"1","name":"a","ttl":30}"#, r#"{"id":"2","name":"b"}"#, r#"{"id":"3","until":"2027-01-01"}"#]
+    {
+        assert_eq!(create(&database, "Device", body), "ok");
+    }
+    let renew = || database.renew(device, &["1", "2", "3", "4"]).expect("nobody holds them");
+    let (due, none) = (|seconds: i64| Renewal::DueAt(START + seconds * SECOND), Renewal::NotNeeded);
+    assert_eq!(renew(), [due(10), due(20), none, none]);
+    let shown = |id: &str| {
+        let record = database.read(device, id).expect("readable").expect("it is there");
+        (String::from_utf8_lossy(record.json()).into_owned(), record.checksum())
+    };
+    let before = ["1", "2"].map(shown);
+    clock.set(START + 10 * SECOND);
+    let renewed = |seconds: i64| Renewal::Renewed { due: START + seconds * SECOND };
+    assert_eq!(renew(), [renewed(20), due(20), none, none]);
+    clock.set(START + 20 * SECOND);
+    assert_eq!(renew(), [renewed(30), renewed(40), none, none]);
+    assert_eq!(["1", "2"].map(shown), before, "nothing but the deadline is another");
+    assert_eq!(database.registrations().renewed, 3);
+    assert_consistent(&database);
+    clock.set(START + 49 * SECOND);
+    assert_eq!(ids(&database, "Device"), ["1", "2", "3"]);
+    clock.set(START + 50 * SECOND);
+    assert_eq!(
+        (renew(), ids(&database, "Device")),
+        (vec![none, renewed(70), none, none], vec!["2".into(), "3".into()])
+    );
+    database.catch_up().expect("one is due");
+    assert_eq!(database.registrations(), Registrations { expired: 1, renewed: 4 });
+    assert_consistent(&database);
+}
+
+#[test]
+fn renewing_leaves_a_damaged_record_as_it_is() {
+    let (_directory, database, clock) = started(DEVICES);
+    let device = database.table("Device").expect("it exists");
+    for id in ["1", "2"] {
+        assert_eq!(create(&database, "Device", &format!(r#"{{"id":"{id}"}}"#)), "ok");
+    }
+    damage(&database, "Device", "1");
+    clock.set(START + 30 * SECOND);
+    let renewed = Renewal::Renewed { due: START + 50 * SECOND };
+    assert_eq!(database.renew(device, &["1", "2"]).expect("the other one"), [Renewal::NotNeeded, renewed]);
 }

@@ -17,6 +17,11 @@ pub fn schema() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/http/schema.graphql")
 }
 
+/// The schema of registrations that are kept in Redis, and of their manual.
+pub fn schema_of_redis() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/redis/schema.graphql")
+}
+
 /// A server in this process over a folder.
 pub fn start(folder: &Path, change: impl FnOnce(&mut Config)) -> Server {
     let mut config = Config {

@@ -224,6 +224,69 @@ fn feeds_are_shared() {
     server.stop().unwrap();
 }
 
+/// The oldest is refused while its body arrives, and is answered at once when it waits for subscribers only.
+#[test]
+fn multicasts_are_shared() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = server(&folder, |config| config.multicast.in_flight = 4);
+    let url = server.url();
+    assert_eq!(ask(url, "PUT", "/Device/a", "{}").status, 201);
+    let mut stalled = Connection::open_narrow(GREEDY, url);
+    stalled.send("GET /Device/a?stream=sse HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    assert_eq!(stalled.receive(true).status, 200);
+    let head = |wait_s: usize, length: usize| {
+        format!(
+            "POST /Device/multicast HTTP/1.1\r\nhost: localhost\r\nprefer: wait={wait_s}\r\n\
+             content-type: application/json\r\ncontent-length: {length}\r\n\r\n"
+        )
+    };
+    let pending = |connection: &mut Connection| {
+        let answer = connection.receive(false);
+        assert_eq!(answer.status, 200, "{answer:?}");
+        serde_json::from_str::<serde_json::Value>(&answer.body).unwrap()["pending"] == 1
+    };
+    let text = format!("\"{}\"", "x".repeat(60_000));
+    wait_until("what it is sent stays with the server", || {
+        let mut filling = Connection::open_from(GREEDY, url);
+        filling.send(&(head(1, text.len()) + &text));
+        pending(&mut filling)
+    });
+    let messages = || {
+        let counters: serde_json::Value = serde_json::from_str(&ask(url, "GET", "/_counters", "").body).unwrap();
+        counters["multicast"]["messages"].as_u64().unwrap()
+    };
+    let before = messages();
+    let mut greedy: Vec<_> = (0..4).map(|_| Connection::open_from(GREEDY, url)).collect();
+    greedy[0].send(&(head(30, 1) + "1"));
+    wait_until("it waits", || messages() > before);
+    for connection in &mut greedy[1..] {
+        connection.send(&head(0, 1));
+    }
+    let probe = |from: IpAddr| {
+        let mut connection = Connection::open_from(from, url);
+        connection.send(&(head(0, 1) + "1"));
+        connection.receive(false).status
+    };
+    wait_until("it has all", || ask(url, "GET", "/_metrics", "").body.contains("strata_requests_waiting 3\n"));
+    assert_eq!(probe(GREEDY), 503);
+    let before = messages();
+    let mut others: Vec<_> = (0..2).map(|_| Connection::open(url)).collect();
+    others[0].send(&(head(30, 1) + "1"));
+    assert!(pending(&mut greedy[0]), "the oldest is answered");
+    wait_until("another one waits", || messages() > before);
+    others[1].send(&(head(30, 1) + "1"));
+    wait_until("the next oldest is given up", || outcomes(&server, "multicasts").1 == 2);
+    // The shares are equal: no more is given up.
+    assert_eq!((probe(IpAddr::V4(Ipv4Addr::LOCALHOST)), outcomes(&server, "multicasts").1), (503, 2));
+    let refused = greedy[1..].iter_mut().filter_map(|connection| {
+        let is_refused = !connection.try_send("1") || connection.receive(false).status == 503;
+        is_refused.then_some(())
+    });
+    assert_eq!(refused.count(), 1);
+    drop((greedy, others, stalled));
+    server.stop().unwrap();
+}
+
 #[test]
 fn threads_of_dumps_are_shared() {
     let folder = tempfile::tempdir().unwrap();

@@ -890,6 +890,25 @@ fn mistakes_in_what_was_asked_are_said() {
     assert!(valid.status.success() && String::from_utf8_lossy(&valid.stdout).contains("Product"));
 }
 
+/// What a build does not have is refused by the name of its feature, and not ignored.
+#[test]
+fn options_of_a_feature_that_is_not_there_name_it() {
+    let schema = schema();
+    let start = |options: &[&str]| output(&[&["serve", "--schema", schema.to_str().unwrap()], options].concat());
+    if !cfg!(feature = "nats") {
+        assert_refused(&start(&["--nats-servers", "localhost:4222"]), &["--nats-servers", "feature nats"]);
+        for set in [&["--jetstream"][..], &["--nats-receipts", "reply"], &["--outbox-bytes", "1M"]] {
+            assert_refused(&start(set), &[set[0], "feature nats"]);
+        }
+    } else {
+        assert_refused(&start(&["--jetstream"]), &["--jetstream", "--nats-servers"]);
+        assert_refused(&start(&["--nats-servers", "http://localhost"]), &["http://localhost", "nats://"]);
+        assert_refused(&start(&["--nats-servers", "nats://a:b@one,nats://c:d@two"]), &["credentials"]);
+    }
+    assert_refused(&start(&["--nats-servers", "nats://"]), &["--nats-servers"]);
+    assert_refused(&start(&["--nats-connections", "0"]), &["nats_connections"]);
+}
+
 #[test]
 fn options_in_effect_are_printed_as_json() {
     let folder = tempfile::tempdir().unwrap();

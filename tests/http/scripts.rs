@@ -18,7 +18,23 @@ const ANSWER: &str = "\n---\n";
 
 #[test]
 fn the_manual_is_right() {
-    let folder = schema().parent().unwrap().to_owned();
+    check(schema().parent().unwrap(), |script, files| {
+        let folder = tempfile::tempdir().unwrap();
+        let server = start(folder.path(), |config| {
+            config.handlers.max_rows = 3;
+            if script.contains("Origin:") {
+                config.ingress.cors_origins = vec!["https://app.example.org".to_owned().try_into().unwrap()];
+            }
+            config.static_files.directory = files.is_dir().then(|| files.to_owned());
+        });
+        let actual = run(script, server.url());
+        server.stop().unwrap();
+        actual
+    });
+}
+
+/// Compares each script of a folder with what it becomes when it is run, which is given its text and the folder beside it.
+pub fn check(folder: &Path, run: impl Fn(&str, &Path) -> String) {
     let mut cases: Vec<_> = fs::read_dir(folder).unwrap().map(|case| case.unwrap().path()).collect();
     cases.retain(|case| case.extension().is_none());
     cases.sort();
@@ -38,23 +54,13 @@ fn the_manual_is_right() {
 }
 
 /// The script with the answers that there are.
-fn run(script: &str, files: &Path) -> String {
-    let folder = tempfile::tempdir().unwrap();
-    let server = start(folder.path(), |config| {
-        config.handlers.max_rows = 3;
-        if script.contains("Origin:") {
-            config.ingress.cors_origins = vec!["https://app.example.org".to_owned().try_into().unwrap()];
-        }
-        config.static_files.directory = files.is_dir().then(|| files.to_owned());
-    });
+pub fn run(script: &str, url: &str) -> String {
     let steps = script.split(STEP).map(|step| {
         let request = step.split(ANSWER).next().unwrap().trim_end();
-        let answer = ask(server.url(), request);
+        let answer = ask(url, request);
         format!("{request}{ANSWER}{}", show(&answer).trim_end())
     });
-    let steps: Vec<_> = steps.collect();
-    server.stop().unwrap();
-    steps.join(STEP) + "\n"
+    steps.collect::<Vec<_>>().join(STEP) + "\n"
 }
 
 /// Sends a request as it stands in a script, with what every request needs beside.
@@ -108,6 +114,7 @@ fn show(answer: &Answer) -> String {
         match name.as_str() {
             "date" | "connection" | "x-content-type-options" => {}
             "content-length" if !answer.body.is_empty() || answer.status != 200 => {}
+            "sunset" => writeln!(text, "sunset: (time)").unwrap(),
             "etag" if masked => writeln!(text, "etag: (etag)").unwrap(),
             _ => writeln!(text, "{name}: {value}").unwrap(),
         }

@@ -21,7 +21,7 @@ fn judge(whole: &Run, objective: &Objective, validity: Validity) -> Judged {
     let (measured, interval, outcome) = measured(whole, run, objective);
     let outcome = outcome.unwrap_or(Outcome::NoData);
     let quantile = match objective.bound {
-        Bound::Response { quantile, .. } | Bound::Lag { quantile, .. } => quantile,
+        Bound::Response { quantile, .. } | Bound::Lag { quantile, .. } | Bound::LastLag { quantile, .. } => quantile,
         Bound::Growth { of: Growing::P99, .. } => 0.99,
         Bound::Growth { of: Growing::Memory | Growing::Descriptors | Growing::Threads, .. }
         | Bound::ThroughputAtLeast(_)
@@ -90,6 +90,11 @@ fn measured(whole: &Run, run: &Run, objective: &Objective) -> (Option<f64>, Opti
             let kinds = run.subscribers.iter().flat_map(|subscribed| &subscribed.kinds);
             let found = kinds.map(|kind| kind.lag.as_ref()?.at(*quantile)?).collect::<Option<Vec<_>>>();
             let measured = found.and_then(|found| found.into_iter().max()).map(|nanoseconds| nanoseconds as f64 / 1e6);
+            (measured, None, measured.map(|measured| outcome(measured <= *at_most_ms)))
+        }
+        Bound::LastLag { quantile, at_most_ms } => {
+            let found = run.multicasts.as_ref().and_then(|found| found.last_lag.as_ref()?.at(*quantile)?);
+            let measured = found.map(|nanoseconds| nanoseconds as f64 / 1e6);
             (measured, None, measured.map(|measured| outcome(measured <= *at_most_ms)))
         }
         Bound::Response { quantile, at_most_ms } => {

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use crate::schedule::Schedule;
 
-use super::{Bound, Data, Feed, Growing, Http, Of, QUANTILES, Row, Scenario};
+use super::{Bound, Data, Feed, Growing, Http, Of, QUANTILES, Row, Scenario, Steps};
 pub(super) use programs::is_program;
 use streams::{NO_ITEMS, NOT_REFUSABLE};
 
@@ -67,10 +67,12 @@ impl Bound {
             Self::Goodput { at_least, .. } => {
                 (!above_zero(*at_least)).then_some("a share of the other stages', above 0, and at most a million")
             }
-            Self::Response { quantile, .. } | Self::Lag { quantile, .. } if !QUANTILES.contains(quantile) => {
+            Self::Response { quantile, .. } | Self::Lag { quantile, .. } | Self::LastLag { quantile, .. }
+                if !QUANTILES.contains(quantile) =>
+            {
                 Some("the quantiles that are measured are 0.5, 0.9, 0.95, 0.99, 0.995 and 0.999")
             }
-            Self::Response { at_most_ms, .. } | Self::Lag { at_most_ms, .. } => {
+            Self::Response { at_most_ms, .. } | Self::Lag { at_most_ms, .. } | Self::LastLag { at_most_ms, .. } => {
                 (!(*at_most_ms > 0.0 && *at_most_ms <= 1e9)).then_some("a time is above 0, and at most 1e9 ms")
             }
             Self::Growth { at_most, .. } => {
@@ -96,7 +98,7 @@ impl Data {
         let blob = self.blob.iter().flat_map(|blob| [("blob.path", &blob.path), ("blob.content", &blob.content)]);
         let related = self.related.iter().map(|related| ("related", &related.row));
         let mut templates = [("row", &self.row)].into_iter().chain(blob).chain(related);
-        if let Some((key, _)) = templates.find(|(_, template)| template.has_items()) {
+        if let Some((key, _)) = templates.find(|(_, template)| !template.is_of_row()) {
             return fault(key, NO_ITEMS);
         }
         if self.related.iter().any(|related| related.rows > 1_000_000_000) {
@@ -251,6 +253,13 @@ impl Scenario {
             if !operation.expect.is_about_the_body() {
                 return fault("expect", "a status alone proves nothing: body, has, rows or bytes");
             }
+            let mut pointers = operation.expect.equal.iter().flatten().chain(operation.expect.between.keys());
+            if !pointers.all(|pointer| pointer.starts_with('/')) {
+                return fault("expect", "pointers of JSON begin with /");
+            }
+            if !operation.expect.between.values().all(|[least, most]| least <= most) {
+                return fault("expect.between", "the least that a number may be, and the most");
+            }
             if operation.retry && self.load.is_open() {
                 return fault("retry", "a user sends it again, and an open loop has none");
             }
@@ -273,7 +282,11 @@ impl Scenario {
             if effect.of == Of::Refused && !self.is_refusable(&effect.operations) {
                 return Some((format!("effects[{at}].of"), NOT_REFUSABLE.to_owned()));
             }
-            if !above_zero(effect.each) {
+            let is_above_zero = match &effect.each {
+                Steps::Number(number) => above_zero(*number),
+                Steps::FanOut(text) => text.has_fan_out() && !self.sweep.fan_out.is_empty(),
+            };
+            if !is_above_zero {
                 let reason = "above 0 (nothing is no effect), and at most a million";
                 return Some((format!("effects[{at}].each"), reason.to_owned()));
             }
@@ -282,6 +295,9 @@ impl Scenario {
             let fault = |reason: &str| Some((format!("objectives[{at}]"), reason.to_owned()));
             if !objective.operation.as_ref().is_none_or(known) {
                 return fault("no operation has this name");
+            }
+            if objective.fan_out.is_some_and(|number| !self.sweep.fan_out.contains(&number)) {
+                return fault("fan_out: one of those of the sweep");
             }
             if let Some(reason) = objective.bound.fault() {
                 return fault(reason);

@@ -1,10 +1,13 @@
 //! What a scenario says of event streams.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::template::Template;
+
+use super::Over;
 
 /// A list in the body of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,7 +24,7 @@ impl Items {
     pub(super) fn write(&self, request: u64, text: &mut String) {
         for number in self.numbers(request) {
             text.push_str(if number == request * self.count { "" } else { "," });
-            self.each.write(text, number, |_| {});
+            self.each.write(text, number, 0, |_| {});
         }
     }
 
@@ -68,15 +71,47 @@ impl RefusedBy {
     }
 }
 
-/// Subscribers of the stream whose events are acknowledged.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Subscribers of the stream whose events are acknowledged, or of records to which messages are sent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Subscribers {
     /// How many.
     pub count: usize,
     /// Its path and query, in which `{n}` is the number of the subscriber: `stream=sse`, or `wait=` of a read that is asked again from where
-    /// it ended.
+    /// it ended. To whom messages are sent, each has the path of another record.
+    #[serde(default, skip_serializing_if = "Template::is_empty")]
     pub path: Template,
+    /// Over what messages come to them.
+    #[serde(default, skip_serializing_if = "Over::is_sse")]
+    pub over: Over,
+    /// What each listens to over NATS, in place of a path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<Template>,
+    /// Connections that they share, of HTTP/2 or to NATS, over JetStream each with a consumer; without it each has one, of HTTP/1.1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<usize>,
+    /// A JSON pointer to where a message says which request sent it (`{call}`); without it they are subscribers of a stream.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<String>,
+    /// JSON pointers into a message and the text of the value there, in which `{n}` is the number of the subscriber: no other message is for
+    /// it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub each: BTreeMap<String, Template>,
+    /// The share of them that read nothing until requests end, and take little in before.
+    #[serde(default, skip_serializing_if = "is_none_of_them")]
+    pub stalled: f64,
+}
+
+fn is_none_of_them(share: &f64) -> bool {
+    *share == 0.0
+}
+
+impl Subscribers {
+    /// Whether one of them, by its number, reads nothing until requests end. They are spread over all.
+    pub fn is_stalled(&self, number: usize) -> bool {
+        let stalled = |before: usize| (before as f64 * self.stalled).round() as usize;
+        stalled(number + 1) > stalled(number)
+    }
 }
 
 /// How often the server is ended while it is measured, by SIGKILL, and started again with what it has on disk.

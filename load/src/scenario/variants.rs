@@ -1,5 +1,5 @@
-//! What is varied from run to run: the mix, the connections, the server's processors, the programs, or one operation at a time; and how
-//! often each is run.
+//! What is varied from run to run: the mix, the connections, the server's processors, the targets of a message, the slot, the programs, or
+//! one operation at a time; and how often each is run.
 //!
 //! Each variant is a scenario of its own, with a name of its own, so that a result says what was run without its siblings. Where a
 //! mix leaves a kind of work out, its operations are gone, not there with a weight of 0: what never runs is no operation.
@@ -10,9 +10,11 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::template::Template;
+
 use super::faults::{MOST_CONNECTIONS, is_program, is_share};
 use super::programs::PROGRAM;
-use super::{Class, Scenario};
+use super::{Bound, Class, Operation, Scenario, Slot, Steps};
 
 /// What is varied; each combination is a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -26,6 +28,10 @@ pub struct Sweep {
     pub rates: Vec<f64>,
     /// Processors that the server may use, as parts of one.
     pub server_cpus: Vec<f64>,
+    /// What stands for `{fan_out}` in operations and effects.
+    pub fan_out: Vec<u64>,
+    /// Where registrations are, and over what messages come.
+    pub slots: Vec<Slot>,
     /// What stands for `{program}` in the names of programs.
     pub programs: Vec<String>,
     /// Whether each operation runs alone.
@@ -110,10 +116,23 @@ impl Sweep {
         if !self.programs.is_empty() && !scenario.programs().any(|name| name.contains(PROGRAM)) {
             return fault("programs", format!("no name of a program has {PROGRAM}"));
         }
+        if !self.fan_out.iter().all(|number| (1..=1_000_000).contains(number)) {
+            return fault("fan_out", "from 1 to a million".to_owned());
+        }
+        if self.fan_out.is_empty() == scenario.has_fan_out() {
+            return fault("fan_out", "numbers for {fan_out}, which stands in an operation".to_owned());
+        }
+        if scenario.slot.is_some() && !self.slots.is_empty() {
+            return fault("slots", "the scenario has a slot: slot".to_owned());
+        }
+        if let Some((slot, reason)) = self.slots.iter().find_map(|slot| Some((slot, scenario.fault_in(*slot)?))) {
+            return fault("slots", format!("{slot}: {reason}"));
+        }
         let repeats = self.repeats.map_or(1, |repeats| repeats.get() as usize);
         let apart = if self.apart { scenario.operations.len() } else { 1 };
         let (mixes, connections, programs) = (self.mixes.len(), self.connections.len(), self.programs.len());
-        let varied = [repeats, apart, mixes, connections, self.rates.len(), self.server_cpus.len(), programs];
+        let (rates, server_cpus, fan_out) = (self.rates.len(), self.server_cpus.len(), self.fan_out.len());
+        let varied = [repeats, apart, mixes, connections, rates, server_cpus, fan_out, self.slots.len(), programs];
         if varied.into_iter().fold(1, |runs: usize, values| runs.saturating_mul(values.max(1))) > 10_000 {
             return fault("repeats", "at most ten thousand runs in all".to_owned());
         }
@@ -157,6 +176,22 @@ impl Scenario {
             scenario.load.server_cpus = Some(*cpus);
             scenario.name += &format!("-{cpus}-cpu").replace('.', "-");
         });
+        vary(&mut variants, &sweep.fan_out, |scenario, number| {
+            for operation in &mut scenario.operations {
+                operation.path = operation.path.with_fan_out(*number);
+                operation.expect = operation.expect.with_fan_out(*number);
+                operation.body = operation.body.as_ref().map(|body| body.with_fan_out(*number));
+            }
+            for effect in &mut scenario.effects {
+                if let Steps::FanOut(text) = &effect.each {
+                    effect.each = Steps::Number(text.with_fan_out(*number).of(0).parse().unwrap_or(0.0));
+                }
+            }
+            scenario.objectives.retain(|objective| objective.fan_out.is_none_or(|own| own == *number));
+            scenario.objectives.iter_mut().for_each(|objective| objective.fan_out = None);
+            scenario.name += &format!("-{number}");
+        });
+        vary(&mut variants, &sweep.slots, |scenario, slot| scenario.put_into(*slot));
         vary(&mut variants, &sweep.programs, |scenario, program| {
             let names = scenario.beside.iter_mut().map(|beside| &mut beside.program);
             let names = names.chain(scenario.checks.iter_mut().map(|check| &mut check.program));
@@ -164,13 +199,22 @@ impl Scenario {
             scenario.name += &format!("-{program}");
         });
         for scenario in &mut variants {
+            scenario.keep_own_effects();
             scenario.name += &scenario.repeat.map_or(String::new(), |repeat| format!("-repeat-{repeat}"));
         }
         variants
     }
 
+    /// Whether an operation has a place for what is varied.
+    fn has_fan_out(&self) -> bool {
+        let of = |operation: &Operation| {
+            operation.expect.templates().chain(&operation.body).chain([&operation.path]).any(Template::has_fan_out)
+        };
+        self.operations.iter().any(of)
+    }
+
     fn mixed(&mut self, mix: &Mix) {
-        let part = |operation: &super::Operation| mix.part(operation.class());
+        let part = |operation: &Operation| mix.part(operation.class());
         let mut sums = vec![0.0; mix.0.len()];
         self.operations.iter().for_each(|operation| sums[part(operation)] += operation.weight);
         for operation in &mut self.operations {
@@ -199,6 +243,10 @@ impl Scenario {
         let mut objectives = std::mem::take(&mut self.objectives);
         objectives.retain(|objective| objective.operation.as_ref().is_none_or(&which) && self.has(&objective.classes));
         self.objectives = objectives;
+        if !self.operations.iter().any(Operation::sends) {
+            self.subscribers.retain(|subscribers| subscribers.call.is_none());
+            self.objectives.retain(|objective| !matches!(objective.bound, Bound::LastLag { .. }));
+        }
     }
 
     /// Whether there is an operation of one of these kinds; of no kind is any.

@@ -183,7 +183,7 @@ impl Appends {
 fn events(scenario: &Scenario, request: &Request) -> Vec<Content> {
     let operation = &scenario.operations[request.operation as usize];
     let event = operation.acknowledges.as_ref().and_then(|acknowledges| acknowledges.event.as_deref());
-    operation.body_of(request.row).and_then(|body| event::sent(&body, event)).unwrap_or_default()
+    operation.body_of(request.row, 0).and_then(|body| event::sent(&body, event)).unwrap_or_default()
 }
 
 fn record(operation: &Operation) -> Option<&Template> {

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use super::{Current, Record, Writer, check_lengths, damaged, write_json};
+use super::{Current, HEADER_BYTES, Record, VERSION, Writer, check_lengths, checksum, damaged, version, write_json};
 use crate::encoding::value::{Date, Value};
 use crate::error::Result;
 use crate::schema::{Kind, Table};
@@ -16,6 +16,7 @@ use crate::schema::{Kind, Table};
 pub(super) fn rewrite<'t, B>(table: &'t Table, stored: &[u8]) -> Result<Record<'t, Current<B>>> {
     let earlier = table.earlier.iter().find(|earlier| earlier.table.layout == stored[1]);
     let earlier = earlier.ok_or_else(|| damaged(table, "it was written under another schema"))?;
+    check_version(&earlier.table, stored)?;
     let before = Record { table: &earlier.table, bytes: stored, json_bytes: check_lengths(&earlier.table, stored)? };
     let mut out = Vec::with_capacity(stored.len() + 32 * table.attributes.len());
     let mut writer = Writer::new(table, &[], &mut out);
@@ -27,6 +28,25 @@ pub(super) fn rewrite<'t, B>(table: &'t Table, stored: &[u8]) -> Result<Record<'
     }
     let json_bytes = writer.finish(before.deadline().unwrap_or(earlier.deadline))?.json_bytes;
     Ok(Record { table, bytes: Current::Rewritten(out), json_bytes })
+}
+
+/// Converts a record of the table's layout from an earlier version to the current one; its checksum is already verified.
+#[cold]
+pub(super) fn with_current_version<'t, B>(table: &'t Table, stored: &[u8]) -> Result<Record<'t, Current<B>>> {
+    check_version(table, stored)?;
+    let (json_bytes, mut bytes) = (check_lengths(table, stored)?, stored.to_vec());
+    bytes[0] = version(table);
+    let checksum = checksum(&bytes);
+    bytes[8..HEADER_BYTES].copy_from_slice(&checksum.to_le_bytes());
+    Ok(Record { table, bytes: Current::Rewritten(bytes), json_bytes })
+}
+
+/// Refuses a version that no record of the table has.
+fn check_version(table: &Table, stored: &[u8]) -> Result<()> {
+    match stored[0] == VERSION || stored[0] == version(table) {
+        true => Ok(()),
+        false => Err(damaged(table, "it has an unknown version")),
+    }
 }
 
 /// Returns whether every value of a type converts losslessly to another; an Int to a Float if [`is_kept`] returns true for it.

@@ -382,3 +382,53 @@ fn the_checksum_names_the_version_of_a_record() {
     assert_eq!(checksum(&one), checksum(&same));
     assert_ne!(checksum(&one), checksum(&changed));
 }
+
+static LEASE: LazyLock<Table> = LazyLock::new(|| {
+    Schema::parse("type Lease @table(expiration: 60) { id: ID @primaryKey number: Int }").unwrap().tables.remove(0)
+});
+
+fn lease(number: i64, deadline: i64) -> Vec<u8> {
+    let mut fields = Fields::of(&LEASE);
+    fields.values_mut().clone_from_slice(&[Some(text("a")), Some(Value::Int(number))]);
+    fields.set_deadline(deadline);
+    let mut out = Vec::new();
+    encode(&fields, None::<&Record<'_, Vec<u8>>>, &mut out).unwrap();
+    out
+}
+
+#[test]
+fn a_renewal_changes_the_deadline_alone() {
+    let stored = lease(1, 60_000_000);
+    let before = Record::open(&LEASE, &stored).unwrap();
+    let renewed = before.renewed(90_000_000).unwrap();
+    let after = Record::open(&LEASE, renewed.bytes()).unwrap();
+    assert_eq!((before.expires_at().unwrap(), after.expires_at().unwrap()), (Some(60_000_000), Some(90_000_000)));
+    assert_eq!((after.json(), after.checksum()), (before.json(), before.checksum()));
+    assert_eq!((is_renewal(&stored), is_renewal(renewed.bytes())), (false, true));
+    assert_eq!(after.checksum(), Record::open(&LEASE, &lease(1, 7)).unwrap().checksum(), "of the content");
+    assert_ne!(after.checksum(), Record::open(&LEASE, &lease(2, 90_000_000)).unwrap().checksum());
+    let mut written = Vec::new();
+    let mut fields = Fields::of(&LEASE);
+    fields.set_deadline(91_000_000);
+    encode(&fields, Some(&after), &mut written).unwrap();
+    assert_eq!(written, lease(1, 91_000_000), "a write is no renewal");
+    for stored in [&stored, &renewed.bytes().to_vec()] {
+        for at in 0..stored.len() {
+            let mut damaged = stored.clone();
+            damaged[at] ^= 0x55;
+            assert!(matches!(Record::open(&LEASE, &damaged), Err(Error::Corrupt { .. })), "byte {at}");
+        }
+    }
+    assert!(Record::open(&TABLE, &encoded(&samples()[0])).unwrap().renewed(1).is_err(), "it has no deadline");
+}
+
+#[test]
+fn a_record_whose_deadline_was_hashed_is_read_as_it_would_be_written() {
+    let (now, mut before) = (lease(1, 60_000_000), lease(1, 60_000_000));
+    before[0] = VERSION;
+    let hashed = checksum(&before);
+    before[8..16].copy_from_slice(&hashed.to_le_bytes());
+    assert_ne!(before, now);
+    let (before, now) = (Record::open(&LEASE, &before).unwrap(), Record::open(&LEASE, &now).unwrap());
+    assert_eq!((before.bytes(), before.checksum()), (now.bytes(), now.checksum()));
+}

@@ -4,13 +4,12 @@
 //! opening has a random number, which is part of every position, and a file beside those of the engine records the openings. A position
 //! belongs to this log only if the opening that it names wrote its file.
 //!
-//! The file, `OPENINGS`, is JSON. It is replaced by rename and not synced: if a power cut loses it, the positions that it would have
-//! confirmed are gone.
+//! The file, `OPENINGS`, is JSON. It is replaced by rename and synced: a position of what a power cut has left is good.
 //!
 //! History of the format: 1, the first.
 
-use std::fs;
-use std::io::ErrorKind;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -60,7 +59,14 @@ impl Openings {
         openings.drain(..openings.len().saturating_sub(KEPT));
         let openings = Self { format: FORMAT, openings };
         let json = serde_json::to_vec(&openings).map_err(|error| Error::storage("cannot write the openings", error))?;
-        fs::write(&written, json).and_then(|()| fs::rename(&written, &path)).map_err(cannot)?;
+        let replace = || {
+            let mut file = File::create(&written)?;
+            file.write_all(&json)?;
+            file.sync_all()?;
+            fs::rename(&written, &path)?;
+            File::open(directory)?.sync_all()
+        };
+        replace().map_err(cannot)?;
         Ok(openings)
     }
 

