@@ -1,9 +1,9 @@
 //! Multicasts: registrations found and listed, messages stored and put into the queues of subscribers, and handed out over TCP.
 //!
 //! `enumerate` lists the registrations of one room as a JSON array, against a raw iterator over the same entries and one multi-get of the
-//! same records. `send` finds the targets of a message, stores it, and takes it out of the queue of each; the floor knows its targets: it
-//! gets their records in one call, puts the same bytes, and for each target looks up a queue, pushes a shared buffer into it and takes it
-//! out, each under a mutex. The log is read by a thread of its own, which pauses after each piece, so the clock of both is the CPU time of
+//! same records. `send` finds the targets of a message, stores it, and takes it out of the queue of each; the floor
+//! iterates over the entries of its targets, puts the same bytes, and for each target looks up a queue, pushes a shared buffer into it and
+//! takes it out, each under a mutex. The log is read by a thread of its own, which pauses after each piece, so the clock of both is the CPU time of
 //! the process. `deliver` is the same from a request over TCP to sockets, in CPU time of the server, against bare hyper that writes the
 //! same bytes to as many open answers, and answers once all have taken them. Client and server share the process, so the server's cost is
 //! that of all its threads but the client's.
@@ -28,7 +28,6 @@ use floor::{Keys, Raw};
 use parking_lot::Mutex;
 use prepared::{Ours, SST, options, soft};
 use registry::{Devices, message};
-use rust_rocksdb as rocksdb;
 use rustix::time::{ClockId, clock_gettime};
 use strata::feed::{Feed, Next, Standing, Subscription, Topic};
 use strata::handlers::write_event;
@@ -96,8 +95,8 @@ fn sends(suite: &mut Suite, devices: Devices, targets: u64) {
         }
     });
     let about = facts(&format!(
-        "{each}gets the records of {reached} targets in one call, puts the same bytes, and for each target looks up a queue and pushes a \
-         shared buffer into it, then takes all out"
+        "{each}iterates over the entries of {reached} targets, puts the same bytes, and for each target looks up a queue and pushes a shared \
+         buffer into it, then takes all out"
     ));
     suite.row(
         "send",
@@ -106,11 +105,14 @@ fn sends(suite: &mut Suite, devices: Devices, targets: u64) {
         about,
         || Queues::of(devices, reached),
         |queues: Arc<Queues>| {
-            let mut keys = Keys::default();
-            queues.targets.iter().for_each(|id| keys.push(devices.table().id, id.as_bytes()));
+            let (mut keys, entries, table) = (Keys::default(), devices.entries_up_to(reached), devices.table().id);
             let stored = devices.stored_message(&queues.targets);
             move |index| {
-                (0..messages).for_each(|number| queues.send(&keys, &stored, messages * index + number));
+                for number in 0..messages {
+                    queues.raw.matches(&entries.0, &entries.1, table, MOST, &mut keys);
+                    assert_eq!(keys.len(), queues.targets.len(), "the targets are registered");
+                    queues.send(&stored, messages * index + number);
+                }
                 (0..messages).map(|_| queues.take()).sum()
             }
         },
@@ -254,19 +256,9 @@ impl Queues {
         Self { raw: devices.raw(), targets, by_id, in_order }
     }
 
-    fn send(&self, keys: &Keys, stored: &[u8], index: u64) {
-        let (raw, keys) = (&self.raw, keys.slices());
-        let records = raw.database().batched_multi_get_pinned_cf_opt(&raw.records(), &keys[..], true, &raw.read);
-        let is_there = |record: &&Result<Option<rocksdb::DBPinnableSlice<'_>>, _>| {
-            let record = record.as_ref().expect("a healthy store").as_ref();
-            // Its deadline: a value that is never read costs no memory access.
-            record.is_some_and(|record| record.last_chunk::<8>().is_some_and(|deadline| *deadline != [0; 8]))
-        };
-        let found = records.iter().filter(is_there).count();
-        assert_eq!(found, self.targets.len(), "the targets are registered");
-        drop(records);
+    fn send(&self, stored: &[u8], index: u64) {
         let key = [&u32::MAX.to_be_bytes()[..], &index.to_be_bytes()].concat();
-        raw.put_record(&key, stored);
+        self.raw.put_record(&key, stored);
         let text = Bytes::from(message(index));
         for id in &self.targets {
             self.by_id[id.as_str()].lock().push_back(text.clone());

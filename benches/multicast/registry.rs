@@ -110,16 +110,26 @@ impl Devices {
 
     /// The range of the entries of each room.
     pub fn entries_of_rooms(self) -> Vec<(Vec<u8>, Vec<u8>)> {
-        let table = self.table();
-        let attribute = table.attribute("room").expect("an attribute of the schema");
-        let index = table.index(attribute, IndexKind::Ordered).expect("an index of the schema").id;
         let range = |room: u64| {
-            let (mut prefix, mut end) = (Vec::new(), Vec::new());
-            key::ordered_prefix(index, &Value::Text(format!("r{room}").into()), &mut prefix);
+            let (prefix, mut end) = (self.entry("room", &Value::Text(format!("r{room}").into())), Vec::new());
             key::successor(&prefix, &mut end);
             (prefix, end)
         };
         (0..ROOMS).map(range).collect()
+    }
+
+    /// The range of the entries of the targets of a message. All begin as long as the first does.
+    pub fn entries_up_to(self, reached: u64) -> (Vec<u8>, Vec<u8>) {
+        (self.entry("rank", &Value::Int(0)), self.entry("rank", &Value::Int(reached as i64)))
+    }
+
+    /// The bytes with which the entries of a value begin.
+    fn entry(self, attribute: &str, value: &Value<'_>) -> Vec<u8> {
+        let (table, mut prefix) = (self.table(), Vec::new());
+        let attribute = table.attribute(attribute).expect("an attribute of the schema");
+        let index = table.index(attribute, IndexKind::Ordered).expect("an index of the schema").id;
+        key::ordered_prefix(index, value, &mut prefix);
+        prefix
     }
 }
 
