@@ -317,14 +317,7 @@ impl Store {
         snapshot: &'s Snapshot<'s>,
         reach: Reach,
     ) -> Scan<'s> {
-        self.calls.scans.add(1);
-        let mut options = self.read_at(snapshot, reach);
-        if !upper.is_empty() {
-            options.set_iterate_upper_bound(upper);
-        }
-        let mut iterator = self.db().raw_iterator_cf_opt(&self.family(space), options);
-        iterator.seek(lower);
-        Scan::forwards(iterator)
+        self.scan_by(self.read_at(snapshot, reach), space, lower, upper)
     }
 
     /// Scans the same keys like [`Store::scan`], but skips at most so many deleted or overwritten ones at once: beyond that, the scan returns
@@ -338,10 +331,16 @@ impl Store {
         reach: Reach,
         most: u64,
     ) -> Scan<'s> {
-        self.calls.scans.add(1);
         let mut options = self.read_at(snapshot, reach);
-        options.set_iterate_upper_bound(upper);
         options.set_max_skippable_internal_keys(most);
+        self.scan_by(options, space, lower, upper)
+    }
+
+    fn scan_by(&self, mut options: rocksdb::ReadOptions, space: Space, lower: &[u8], upper: &[u8]) -> Scan<'_> {
+        self.calls.scans.add(1);
+        if !upper.is_empty() {
+            options.set_iterate_upper_bound(upper);
+        }
         let mut iterator = self.db().raw_iterator_cf_opt(&self.family(space), options);
         iterator.seek(lower);
         Scan::forwards(iterator)
