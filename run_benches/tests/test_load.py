@@ -148,6 +148,10 @@ def test_scenarios_of_a_registry_have_a_name_together() -> None:
     assert chosen and set(chosen) == {file.stem for file in SCENARIOS.glob("registry-*.toml")}
 
 
+def test_it_is_known_which_scenarios_need_nats() -> None:
+    assert {scenario.name for scenario in load_run.built_in() if scenario.needs_nats} == {"registry-mixed"}
+
+
 def test_the_words_of_the_load_tool_are_its_own(checkout: Checkout) -> None:
     done = checkout.run("load", "lint", "report.txt", "--json")
     assert done.returncode == 1 and done.stdout == "the load tool itself: lint report.txt --json\n"
