@@ -216,6 +216,26 @@ fn expired_records_are_deleted_in_pieces_by_when_they_expire() {
     assert_eq!(stored(&database), 0);
 }
 
+#[test]
+fn what_ends_after_a_search_is_found_by_the_next_also_when_the_clock_is_set_back() {
+    let (_directory, database, clock) =
+        started("type Device @table(expiration: 60) { id: ID @primaryKey ttl: Int @ttl }");
+    let ends = |ttl: i64, round: usize| {
+        assert_eq!(create(&database, "Device", &format!(r#"{{"id":"{round}","ttl":{ttl}}}"#)), "ok");
+        let begun = clock.now();
+        clock.set(begun + ttl * SECOND - 1);
+        database.catch_up().expect("nothing is due");
+        assert_eq!(stored(&database), 2, "round {round}: it has not ended");
+        clock.set(begun + ttl * SECOND);
+        database.catch_up().expect("one is due");
+        assert_eq!(stored(&database), 0, "round {round}");
+    };
+    [60, 1, 1, 600, 30].into_iter().enumerate().for_each(|(round, ttl)| ends(ttl, round));
+    clock.set(START - 3600 * SECOND);
+    database.catch_up().expect("nothing is due");
+    [5, 60, 1].into_iter().enumerate().for_each(|(round, ttl)| ends(ttl, round));
+}
+
 /// Changes a byte of a stored record, as a bad disk would.
 fn damage(database: &Database, table: &str, id: &str) {
     let (store, mut key) = (database.store(), Vec::new());
