@@ -6,12 +6,20 @@
 //! takes it out, each under a mutex. The log is read by a thread of its own, which pauses after each piece, so the clock of both is the CPU time of
 //! the process. `deliver` is the same from a request over TCP to sockets, in CPU time of the server, against bare hyper that writes the
 //! same bytes to as many open answers, and answers once all have taken them. Client and server share the process, so the server's cost is
-//! that of all its threads but the client's.
+//! that of all its threads but the client's. Built with the feature `nats`, the layer has the same over a real NATS server, too, in elapsed
+//! time until the last subscriber has the message, against a bare client that publishes the same.
 
 mod floor;
 mod prepared;
 mod served;
 
+#[cfg(feature = "nats")]
+#[allow(dead_code, reason = "the load tool does more with brokers")]
+#[path = "../load/src/brokers.rs"]
+mod brokers;
+#[cfg(feature = "nats")]
+#[path = "multicast/over_nats.rs"]
+mod over_nats;
 #[path = "multicast/over_tcp.rs"]
 mod over_tcp;
 #[path = "multicast/registry.rs"]
@@ -27,13 +35,13 @@ use bytes::Bytes;
 use floor::{Keys, Raw};
 use parking_lot::Mutex;
 use prepared::{Ours, SST, options, soft};
-use registry::{Devices, message};
+use registry::{Devices, MOST, message};
 use rustix::time::{ClockId, clock_gettime};
 use strata::feed::{Feed, Next, Standing, Subscription, Topic};
 use strata::handlers::write_event;
-use strata::multicast::{Asked, Multicast, Options, Outcome, Sending};
+use strata::multicast::{Multicast, Options, Sending};
 use strata::query::{Limits, Query};
-use strata_harness::{Depth, Facts, OrRefused, State, Suite, Unit, suite};
+use strata_harness::{Depth, Facts, State, Suite, Unit, suite};
 
 /// Targets of a message; those of fewer are among those of more.
 const FAN_OUTS: [u64; 3] = [1000, 100, 3000];
@@ -41,9 +49,6 @@ const FAN_OUTS: [u64; 3] = [1000, 100, 3000];
 /// Deliveries of one operation in process, of as many messages as that takes: what the reader of the log costs between two pieces is theirs
 /// together.
 const DELIVERIES: u64 = 3000;
-
-/// The maximum number of targets.
-const MOST: usize = 10_000;
 
 fn main() {
     suite("multicast", |suite| {
@@ -53,6 +58,8 @@ fn main() {
             sends(suite, devices, targets);
             over_tcp::delivers(suite, devices, targets);
         }
+        #[cfg(feature = "nats")]
+        over_nats::delivers(suite, devices, 3000);
         enumerates(suite, devices);
     });
 }
@@ -89,7 +96,8 @@ fn sends(suite: &mut Suite, devices: Devices, targets: u64) {
         let (mut targets, idle): (Vec<_>, Vec<_>) = subscriptions.into_iter().partition(|(rank, _)| *rank < reached);
         move |index| {
             let _ = &idle;
-            let sent = (0..messages).map(|_| listening.send(&conditions, index));
+            let sent = (0..messages)
+                .map(|_| registry::send(&listening.multicast, &listening.registry.database, &conditions, index));
             let sent = sent.collect();
             take_all(sent, &mut targets)
         }
@@ -170,19 +178,6 @@ impl Listening {
         }
         let multicast = Multicast::new(feed, Options::default());
         Self { subscriptions: Mutex::new(subscriptions), deliveries, multicast, registry }
-    }
-
-    /// Sends a message to those who satisfy a condition.
-    fn send(&self, conditions: &str, index: u64) -> Sending {
-        let database = &self.registry.database;
-        let table = database.table("Device").expect("the table of the schema");
-        let conditions = Query::parse(database.schema(), table, conditions, &Limits::in_url(MOST));
-        let (conditions, body) = (conditions.expect("a query of the grammar"), message(index));
-        let asked = Asked { table, conditions, body: body.as_bytes(), key: None };
-        match self.multicast.send(database, asked, MOST).or_refused() {
-            Outcome::Sent(sending) => sending,
-            Outcome::Repeated { .. } => unreachable!("it has no idempotency key"),
-        }
     }
 }
 

@@ -49,6 +49,7 @@ mod queue;
 mod unanswered;
 mod upload;
 mod waiting;
+mod wake_ups;
 
 use std::net::IpAddr;
 use std::path::Path;

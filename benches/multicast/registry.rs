@@ -4,11 +4,17 @@ use std::collections::BTreeMap;
 
 use strata::encoding::key;
 use strata::encoding::value::Value;
+use strata::multicast::{Asked, Multicast, Outcome, Sending};
+use strata::query::{Limits, Query};
 use strata::schema::{IndexKind, MESSAGES, Schema, Table};
-use strata_harness::Scale;
+use strata::transaction::Database;
+use strata_harness::{OrRefused, Scale};
 
 use crate::floor::Raw;
 use crate::prepared::{self, Ours, copy_of, encode, options, template};
+
+/// The maximum number of targets.
+pub const MOST: usize = 10_000;
 
 const ROOMS: u64 = 3;
 
@@ -40,6 +46,18 @@ pub fn message(number: u64) -> String {
 /// A query of the devices of one room.
 pub fn query_of_room(number: u64) -> String {
     format!("room==r{}", number % ROOMS)
+}
+
+/// Sends a message to the devices that satisfy a condition.
+pub fn send(multicast: &Multicast, database: &Database, conditions: &str, number: u64) -> Sending {
+    let table = database.table("Device").expect("the table of the schema");
+    let conditions = Query::parse(database.schema(), table, conditions, &Limits::in_url(MOST));
+    let (conditions, body) = (conditions.expect("a query of the grammar"), message(number));
+    let asked = Asked { table, conditions, body: body.as_bytes(), key: None };
+    match multicast.send(database, asked, MOST).or_refused() {
+        Outcome::Sent(sending) => sending,
+        Outcome::Repeated { .. } => unreachable!("it has no idempotency key"),
+    }
 }
 
 impl Devices {

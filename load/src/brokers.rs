@@ -348,7 +348,11 @@ fn found(name: &'static str, variable: &str) -> impl Iterator<Item = PathBuf> {
         .filter(|program| program.is_file())
 }
 
-fn nats_program() -> Result<PathBuf, String> {
+/// Returns the `nats-server` that is started.
+///
+/// # Errors
+/// There is none that is recent enough; what installs it.
+pub fn nats_program() -> Result<PathBuf, String> {
     let wanted = format!("nats-server {}.{} or later", NATS_VERSION.0, NATS_VERSION.1);
     let mut older = None;
     for program in found("nats-server", NATS_VARIABLE) {

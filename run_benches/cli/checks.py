@@ -19,7 +19,7 @@ from run_benches.cli import described
 from run_benches.errors import Complaint, Exit
 from run_benches.lake import copying
 from run_benches.measure import build, published
-from run_benches.measure.layers import SENTINELS, layer_names
+from run_benches.measure.layers import SENTINELS, features, layer_names
 from run_benches.places import BENCHES, ROOT
 from run_benches.progress import duration
 from run_benches.render import tables
@@ -86,7 +86,7 @@ def steps(full: bool) -> list[Step]:
         Step("types of the runner", _python("-m", "mypy", "--strict", "run_benches")),
         Step("tests of the runner", _python("-m", "pytest", "-q", "-n", "auto", "--dist", "loadfile", "run_benches/tests")),
         Step("lints", _cargo(["clippy", *release, "--all-targets", "--", "-D", "warnings"], "clippy", "rustup component add clippy")),
-        Step("lints of the features", _cargo(["clippy", *release, "--lib", "--bins", *BROKERS, "--", "-D", "warnings"], "clippy", "rustup component add clippy")),
+        Step("lints of the features", _cargo(["clippy", *release, "--lib", "--bins", *(f"--bench={layer}" for layer in features()), *BROKERS, "--", "-D", "warnings"], "clippy", "rustup component add clippy")),
         Step("tests", _cargo(["test", *release])),
         Step("tests over NATS and Redis", _over_brokers),
         Step("what the documents have a reader type", _typed),

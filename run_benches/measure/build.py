@@ -10,7 +10,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal, TypeVar
@@ -19,7 +19,7 @@ from run_benches import processes, serialization
 from run_benches.errors import Complaint
 from run_benches.interrupts import raise_if_requested
 from run_benches.measure import elf, relink
-from run_benches.measure.layers import SENTINELS, layer_names
+from run_benches.measure.layers import SENTINELS, features, layer_names
 from run_benches.places import LAST_BUILD, ROOT, RUNS
 from run_benches.progress import Line, duration
 from run_benches.setup import build_failure, rocksdb_build, toolchain
@@ -90,14 +90,25 @@ def build() -> dict[str, Path]:
     toolchain.check()
     links = _links()
     links.mkdir(parents=True, exist_ok=True)
-    executables, libraries = run_cargo(ROOT, toolchain.target_folder(), "bench", ["--benches"], "the build", os.environ | relink.environment(links, links))
-    for executable in executables.values():
-        relink.keep(links / executable.name, libraries)
+    executables: dict[str, Path] = {}
+    for arguments in _bench_arguments():
+        built, libraries = run_cargo(ROOT, toolchain.target_folder(), "bench", arguments, "the build", os.environ | relink.environment(links, links))
+        for executable in built.values():
+            relink.keep(links / executable.name, libraries)
+        executables |= built
     missing = [layer for layer in (*layer_names(), SENTINELS) if layer not in executables]
     if missing:
         raise Complaint(f"cargo built no bench {missing[0]}: check its [[bench]] in Cargo.toml")
     serialization.store(LAST_BUILD, _Built({layer: str(path) for layer, path in executables.items()}))
     return executables
+
+
+def _bench_arguments() -> Iterator[list[str]]:
+    """What cargo is called with: once for all benches, and once for each that has rows which need features of the server."""
+    needed = features()
+    yield [f"--bench={layer}" for layer in (*layer_names(), SENTINELS) if layer not in needed]
+    for layer, names in needed.items():
+        yield [f"--bench={layer}", f"--features={','.join(f'strata/{name}' for name in names)}"]
 
 
 def programs(*names: str) -> dict[str, Path]:

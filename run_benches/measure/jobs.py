@@ -23,7 +23,7 @@ from run_benches.measure.plan import Job
 from run_benches.places import shown
 from run_benches.store.runs import Design, Facts, Family
 
-KEPT_IN_ENVIRONMENT = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "XDG_CACHE_HOME", "STRATA_BENCH_DIR")
+KEPT_IN_ENVIRONMENT = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "XDG_CACHE_HOME", "STRATA_BENCH_DIR", "STRATA_NATS_PROGRAM")
 """The rest of the environment is not passed on: its mere length moves the stack of a process, and with it the times."""
 
 TEMPLATES = "templates"

@@ -17,6 +17,12 @@ def layer_names() -> list[str]:
     return [bench["name"] for bench in _manifest().get("bench", [])]
 
 
+def features() -> dict[str, list[str]]:
+    """The features of the server that the rows of a layer need, by Cargo.toml."""
+    declared: dict[str, list[str]] = _manifest().get("package", {}).get("metadata", {}).get("bench-features", {})
+    return declared
+
+
 def shares() -> dict[str, float]:
     """The seconds that each layer has of a run at the default scale, by Cargo.toml."""
     declared = _manifest().get("package", {}).get("metadata", {}).get("default-run", {})

@@ -22,6 +22,7 @@ from run_benches.measure.measurement import Measurement
 from run_benches.measure.plan import Plan
 from run_benches.places import RUNS, shown
 from run_benches.progress import duration
+from run_benches.setup import brokers
 from run_benches.store import runs, stored_file
 from run_benches.store.runs import Run, Scale
 
@@ -43,6 +44,9 @@ def measure(wish: Wish) -> tuple[Run, Path]:
     """Measures anew; returns the run, which is not complete if it was interrupted."""
     selection.check_layers([*wish.words, *wish.skip], layer_names())
     with alone():
+        if wish.scale == "full":
+            # The broker of rows over NATS; where it cannot be had, they are left out.
+            brokers.nats()
         suites = _suites()
         seed = secrets.randbits(32) if wish.seed is None else wish.seed
         made = plan.make(suites, wish.words, wish.skip, wish.scale, wish.budget_s, seed, shares())

@@ -11,6 +11,9 @@ from run_benches.tests.workspace import stub
 
 __all__ = ["checkout", "measured", "stub"]
 
+# A shell that has started the tests in the background has it ignored, and all that they start would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 @pytest.fixture(autouse=True)
 def heeded_by_pytest() -> Iterator[None]:

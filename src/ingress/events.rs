@@ -14,6 +14,7 @@ use super::crossing::Crossing;
 use super::limits::{Held, Holder, Limited};
 use super::peer::Peer;
 use super::pieces::Broken;
+use super::wake_ups;
 use crate::feed::{Lagging, Next, Subscription};
 use crate::handlers::Failure;
 use crate::routing::Lane;
@@ -102,8 +103,7 @@ impl Body for Events {
                     Err(_) => self.state = State::Over,
                 },
                 State::Subscribed(subscription) => {
-                    let waker = context.waker().clone();
-                    match subscription.next(move || waker.wake()) {
+                    match subscription.next(wake_ups::from_elsewhere(context.waker().clone())) {
                         Next::Text(text) => return Poll::Ready(Some(Ok(Frame::data(text)))),
                         Next::Pending => return Poll::Pending,
                         Next::Behind => self.catch_up(),
