@@ -65,6 +65,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use http_body_util::{Either, Full};
 use hyper::body::Body as _;
 use serde::{Deserialize, Serialize};
+use tokio::sync::Semaphore;
 
 use crate::console;
 use crate::error::Error;
@@ -175,6 +176,8 @@ pub struct Ingress {
     checkpoints: Option<Arc<Path>>,
     feed: Feed,
     multicast: Multicast,
+    /// Places for messages whose senders are answered and whose targets are not counted yet.
+    answered_multicasts: Arc<Semaphore>,
     observability: Arc<Observability>,
     recorder: Recorder,
     browsers: Browsers,
@@ -217,7 +220,20 @@ impl Ingress {
         let (feed, recorder, browsers) = (multicast.feed().clone(), observability.recorder(), Browsers::new(&options));
         let (checkpoint_dir, counting) = (checkpoints.clone(), Arc::clone(&observability));
         let operations = Operations::new(Arc::clone(&crossing), checkpoint_dir, multicast.clone(), counting);
-        Self { crossing, operations, files, checkpoints, feed, multicast, observability, recorder, browsers, options }
+        let answered_multicasts = Arc::new(Semaphore::new(multicast.options().in_flight));
+        Self {
+            crossing,
+            operations,
+            files,
+            checkpoints,
+            feed,
+            multicast,
+            answered_multicasts,
+            observability,
+            recorder,
+            browsers,
+            options,
+        }
     }
 
     /// Adds static files.
@@ -265,6 +281,7 @@ impl Ingress {
             checkpoints: self.checkpoints.clone(),
             feed: self.feed.clone(),
             multicast: self.multicast.clone(),
+            answered_multicasts: Arc::clone(&self.answered_multicasts),
             observability: Arc::clone(&self.observability),
             recorder: self.observability.recorder(),
             browsers: Browsers::new(&self.options),

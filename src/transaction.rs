@@ -575,6 +575,8 @@ impl Database {
         self.check_issued(table)?;
         let slots = ids.iter().map(|id| self.shared.locks.slot(table.id, id.as_bytes())).collect();
         let renewals = self.run(slots, false, |transaction| {
+            // It takes the place of what is there: held registrations live on while the device is nearly full.
+            transaction.give_back();
             let renew = |id: &&str| match transaction.renew(table, id) {
                 Err(Error::Corrupt { .. }) => Ok(Renewal::NotNeeded),
                 renewal => renewal,

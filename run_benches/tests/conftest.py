@@ -11,8 +11,9 @@ from run_benches.tests.workspace import stub
 
 __all__ = ["checkout", "measured", "stub"]
 
-# A shell that has started the tests in the background has it ignored, and all that they start would inherit that.
-signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell that has started the tests in the background (and nohup) has some ignored, and all that they start would inherit that.
+for ignored in (number for number in SIGNALS if signal.getsignal(number) is signal.SIG_IGN):
+    signal.signal(ignored, signal.default_int_handler if ignored == signal.SIGINT else signal.SIG_DFL)
 
 
 @pytest.fixture(autouse=True)

@@ -3,6 +3,9 @@
 //! For another client, the oldest one of whoever has most is given up: while its body arrives it is refused, and once it is stored it is
 //! answered without waiting any longer.
 
+use std::future;
+use std::sync::Arc;
+
 use http::request::Parts;
 use tokio::sync::oneshot;
 
@@ -69,24 +72,29 @@ impl Ingress {
             Outcome::Repeated { id, targets } => repeated(&id, targets),
             Outcome::Sent(sending) if preferences.respond_async => {
                 let answer = stored(&sending, preferences);
-                // Its targets are counted, and it counts as in flight, as if the sender had waited.
-                tokio::spawn(async move { drop(awaited(sending, preferences, &place).await) });
+                // Its targets are counted as if the sender had waited; those of too many at a time, as far as they are.
+                if let Ok(counted) = Arc::clone(&self.answered_multicasts).try_acquire_owned() {
+                    tokio::spawn(async move {
+                        awaited(sending, preferences, future::pending()).await;
+                        drop(counted);
+                    });
+                }
                 answer
             }
-            Outcome::Sent(sending) => told(&mut awaited(sending, preferences, &place).await, preferences),
+            Outcome::Sent(sending) => told(&mut awaited(sending, preferences, place.given_up()).await, preferences),
         };
         route.converted(answer)
     }
 }
 
-/// Waits until nobody is left who could take a message, or for as long as its sender prefers and no other client needs its place.
-async fn awaited(mut sending: Sending, preferences: Preferences, place: &WaitingClient) -> Sending {
+/// Waits until nobody is left who could take a message, or for as long as its sender prefers and its place is not given up.
+async fn awaited(mut sending: Sending, preferences: Preferences, given_up: impl Future<Output = ()>) -> Sending {
     let (call, called) = oneshot::channel::<()>();
     sending.when_done(move || drop(call));
     let has_waited = tokio::select! {
         biased;
         _ = called => true,
-        () = place.given_up() => false,
+        () = given_up => false,
         () = tokio::time::sleep(preferences.wait()) => !preferences.wait().is_zero(),
     };
     sending.decide(has_waited);

@@ -54,7 +54,7 @@ const TO_END: Duration = Duration::from_secs(1);
 /// How many turns of the other tasks it takes at most until all that was seen is there.
 const DETOUR: usize = 2;
 
-/// The last token of what closes the publications of a message.
+/// The token in the subject of what closes the publications of a message; behind it comes how often the connection had been made.
 const END: &str = "end";
 
 /// The servers of NATS.
@@ -187,15 +187,16 @@ impl Travel {
 }
 
 impl Shared {
-    /// Returns the greatest size of headers and body that the broker takes.
+    /// Returns the greatest size of headers and body that the broker takes, as far as it has said so.
     fn most(&self) -> usize {
-        self.connections.iter().map(|connection| connection.client.max_payload()).min().unwrap_or(usize::MAX)
+        let connected = self.connections.iter().filter(|connection| connection.connects() > 0);
+        connected.map(|connection| connection.client.max_payload()).min().unwrap_or(usize::MAX)
     }
 
     /// Takes what has come to the inbox of a connection: `m` or `s`, the number of a message, and that of a publication. Returns the message
-    /// whose publications it closes.
-    fn hear(&self, connection: u16, said: &Message) -> Option<Arc<Flight>> {
-        let inbox = &self.connections[usize::from(connection)].inbox;
+    /// whose publications it closes, and whether the connection has been the same all the time.
+    fn hear(&self, connection: u16, said: &Message) -> Option<(Arc<Flight>, bool)> {
+        let Connection { inbox, .. } = &self.connections[usize::from(connection)];
         let mut tokens = said.subject.strip_prefix(inbox.as_str())?.strip_prefix('.')?.split('.');
         let (kind, number, publication) = (tokens.next()?, tokens.next()?.parse().ok()?, tokens.next()?);
         if kind == "s" {
@@ -205,7 +206,9 @@ impl Shared {
             return None;
         }
         let flight = self.flights.lock().get(&number).map(Arc::clone)?;
-        let Ok(publication) = publication.parse() else { return Some(flight) };
+        let Ok(publication) = publication.parse() else {
+            return Some((flight, self.is_still(connection, tokens.next())));
+        };
         match Word::of(said) {
             Word::NoResponders => flight.absent(publication),
             Word::Answer => flight.replied(publication),
@@ -213,6 +216,12 @@ impl Shared {
             Word::Acknowledged | Word::NotStored(_) => {}
         }
         None
+    }
+
+    /// Returns whether a connection has been made as often as is written in what closes a message.
+    fn is_still(&self, connection: u16, connects: Option<&str>) -> bool {
+        connects.and_then(|connects| connects.parse().ok())
+            == Some(self.connections[usize::from(connection)].connects())
     }
 
     /// Takes what was seen of a connection.
@@ -231,9 +240,11 @@ impl Shared {
         match subject.strip_prefix(inbox.as_str()) {
             // What closes a message comes back as a refusal, then, which is as good.
             Some(rest) => {
-                let closed = |number: u64| rest.strip_suffix(END) == Some(&format!(".m.{number}."));
-                let closed = flights.iter().filter(|(number, _)| closed(*number));
-                closed.for_each(|(_, flight)| flight.closed(connection, self.receipts));
+                for (number, flight) in &flights {
+                    if let Some(connects) = rest.strip_prefix(&format!(".m.{number}.{END}.")) {
+                        flight.closed(connection, self.is_still(connection, Some(connects)), self.receipts);
+                    }
+                }
             }
             None => {
                 let known = flights.iter().filter(|(_, flight)| flight.refused(subject)).count();
@@ -245,7 +256,7 @@ impl Shared {
     }
 }
 
-/// Returns the connection of a subject among so many: the same, so that what is sent to it one after the other arrives so.
+/// Returns the connection of a subject among so many: the same each time, so that messages to as many targets arrive in their order.
 fn connection_of(subject: &Subject, connections: usize) -> u16 {
     match connections {
         1 => 0,
@@ -260,7 +271,7 @@ async fn listen(shared: Arc<Shared>, connection: u16, mut incoming: Incoming) {
             // What is seen was said behind what is in the inbox by then.
             biased;
             Some(said) = incoming.inbox.next() => {
-                let Some(closed) = shared.hear(connection, &said) else { continue };
+                let Some((closed, is_whole)) = shared.hear(connection, &said) else { continue };
                 // What is seen takes a detour by a task of the client, and may have been said before.
                 for _ in 0..DETOUR {
                     tokio::task::yield_now().await;
@@ -268,7 +279,7 @@ async fn listen(shared: Arc<Shared>, connection: u16, mut incoming: Incoming) {
                 while let Ok(seen) = incoming.seen.try_recv() {
                     shared.notice(connection, &seen);
                 }
-                closed.closed(connection, shared.receipts);
+                closed.closed(connection, is_whole, shared.receipts);
             }
             Some(seen) = incoming.seen.recv() => shared.notice(connection, &seen),
             else => return,
@@ -281,6 +292,7 @@ async fn publish(shared: Arc<Shared>, of: u16, number: u64, flight: Arc<Flight>,
     let connection = &shared.connections[usize::from(of)];
     let _queued = connection.queue(flight.publications.len(), &body);
     let (Connection { client, inbox, .. }, of_message) = (connection, headers(&flight.id));
+    let connects = connection.connects();
     for position in flight.on(of) {
         let publication = &flight.publications[position];
         let answer = format!("{inbox}.m.{number}.{position}");
@@ -292,7 +304,7 @@ async fn publish(shared: Arc<Shared>, of: u16, number: u64, flight: Arc<Flight>,
         }
     }
     // Without it the sender waits for its timeout.
-    let _ = client.publish(format!("{inbox}.m.{number}.{END}"), Bytes::new()).await;
+    let _ = client.publish(format!("{inbox}.m.{number}.{END}.{connects}"), Bytes::new()).await;
 }
 
 /// Returns the headers of all publications of a message.

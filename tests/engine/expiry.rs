@@ -4,8 +4,8 @@ use strata::blobs::Reader;
 use strata::encoding::Value;
 use strata::error::Error;
 use strata::query::Query;
-use strata::schema::{Durability, IndexState};
-use strata::storage::{Batch, Reach, Space, Store};
+use strata::schema::{Durability, IndexState, Schema};
+use strata::storage::{self, Batch, Reach, Space, Store};
 use strata::transaction::{Clock, Database, Precondition, Registrations, Renewal};
 
 use super::{assert_consistent, found, fresh, ids, json, open, open_idle, outcome, text, value};
@@ -545,4 +545,21 @@ fn renewing_leaves_a_damaged_record_as_it_is() {
     clock.set(START + 30 * SECOND);
     let renewed = Renewal::Renewed { due: START + 50 * SECOND };
     assert_eq!(database.renew(device, &["1", "2"]).expect("the other one"), [Renewal::NotNeeded, renewed]);
+}
+
+#[test]
+fn what_is_held_is_renewed_while_the_device_is_nearly_full() {
+    let (directory, database, clock) = started(DEVICES);
+    assert_eq!(create(&database, "Device", r#"{"id":"1"}"#), "ok");
+    drop(database);
+    let options = storage::Options { reserve_bytes: 1 << 60, ..storage::Options::default() };
+    let schema = Schema::parse(DEVICES).expect("valid");
+    let database = Database::open(directory.path(), schema, &options).expect("it was closed").with_clock(&clock);
+    let device = database.table("Device").expect("it exists");
+    assert!(!database.store().look_at_room());
+    let refused = database.create(device, br#"{"id":"2"}"#).expect_err("there is no room");
+    assert!(matches!(refused, Error::Full { .. }), "{refused:?}");
+    clock.set(START + 30 * SECOND);
+    let renewed = Renewal::Renewed { due: START + 50 * SECOND };
+    assert_eq!(database.renew(device, &["1"]).expect("it adds nothing"), [renewed]);
 }

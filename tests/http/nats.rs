@@ -291,6 +291,31 @@ fn a_broker_that_says_nothing_has_not_failed_for_good() {
     server.stop().unwrap();
 }
 
+/// What was written when the connection broke is lost, and what waited behind it goes out on the next one.
+#[test]
+fn what_may_be_lost_with_a_connection_is_not_delivered() {
+    let Some(mut broker) = broker("") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let server = over(folder.path(), &broker, |config| config.multicast.nats_connections = 1);
+    let url = server.url();
+    register_all(url, (0..500).map(|number| json!({"id": format!("d{number}"), "room": "r"})));
+    // More than fits between the two.
+    let text = format!("\"{}\"", "x".repeat(60_000));
+    broker.pause();
+    let (_, told) = std::thread::scope(|scope| {
+        let sending = scope.spawn(|| send(url, "room==r", "prefer: wait=30\r\n", &text));
+        std::thread::sleep(Duration::from_secs(1));
+        broker.kill();
+        broker.start_again().unwrap();
+        sending.join().unwrap()
+    });
+    let [targets, delivered, _, pending, failed] = numbers(&told);
+    assert_eq!((targets, delivered, pending), (500, 0, 0), "{told}");
+    assert_eq!(told["failures"], json!({"unreachable": 0, "timeout": failed, "refused": 0}));
+    assert!(failed > 0, "{told}");
+    server.stop().unwrap();
+}
+
 #[test]
 fn a_subscriber_that_does_not_read_is_cut_off_and_delays_nobody() {
     let Some(broker) = broker("write_deadline: \"500ms\"\nmax_pending: 1048576") else { return };
@@ -351,7 +376,7 @@ fn a_broker_with_rights_is_served_within_them() {
 
 /// More refusals than the client passes on at a time.
 #[test]
-fn thousands_that_may_not_be_published_are_refused() {
+fn of_thousands_that_may_not_be_published_none_is_delivered() {
     let configuration = "authorization: { users: [
         { user: strata, password: pw, permissions: { publish: { allow: [\">\"], deny: [\"strata.Device.>\"] } } },
     ] }";
@@ -363,7 +388,9 @@ fn thousands_that_may_not_be_published_are_refused() {
     wait_until("it is connected", || {
         let (_, told) = send(url, "room==r", "prefer: wait=30\r\n", "1");
         assert_eq!(numbers(&told), [3000, 0, 0, 0, 3000], "{told}");
-        told["failures"] == json!({"unreachable": 0, "timeout": 0, "refused": 3000})
+        // The client does not pass on that many refusals: of some of them nothing is known.
+        let number = |of: &str| told["failures"][of].as_u64().unwrap();
+        number("refused") > 64 && number("refused") + number("timeout") == 3000
     });
     server.stop().unwrap();
 }

@@ -73,7 +73,7 @@ fn histogram() -> Histogram<u64> {
 }
 
 /// Holds what subscribers received against what answers say. What is pending has to come, too: whoever is told that it is behind resumes.
-/// If one has, who was absent may have a message all the same.
+/// If one has, who was absent may have a message all the same, and so may whom a broker said nothing of in time.
 pub fn judge(sends: &[Send], received: &[Received]) -> Delivered {
     let mut all = Delivered::new(received);
     let arrived = all.arrivals(sends, received);
@@ -145,7 +145,7 @@ impl Delivered {
     /// Adds a message that came to so many, to the last that read all the time then, or to none of those.
     fn add(&mut self, send: &Send, answer: &Answer, count: u64, last: u64) {
         let due = answer.delivered + answer.pending;
-        let late = if self.lagged > 0 { answer.absent } else { 0 };
+        let late = answer.timed_out + if self.lagged > 0 { answer.absent } else { 0 };
         self.lost += due.saturating_sub(count);
         self.stray += count.saturating_sub(due + late);
         if !send.is_measured {
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     fn send(call: u64, delivered: u64, absent: u64, pending: u64) -> Send {
-        let answer = Answer { targets: delivered + absent + pending, delivered, absent, pending, failed: 0 };
+        let answer = Answer { targets: delivered + absent + pending, delivered, absent, pending, ..Answer::default() };
         Send { call, intended: 100, is_measured: true, answer: Some(answer) }
     }
 
@@ -222,6 +222,10 @@ mod tests {
         assert_eq!(wrong(&judge(&absent, &[one.clone(), one.clone()])), [0, 0, 1]);
         let resumed = Received { lagged: 1, ..one.clone() };
         assert_eq!(wrong(&judge(&absent, &[one.clone(), resumed])), [0; 3]);
+        let mut late = send(1, 1, 0, 0);
+        late.answer = late.answer.map(|answer| Answer { targets: 2, failed: 1, timed_out: 1, ..answer });
+        assert_eq!(wrong(&judge(&[late], std::slice::from_ref(&one))), [0; 3]);
+        assert_eq!(wrong(&judge(&[late], &[one.clone(), one.clone()])), [0; 3]);
         let unanswered = [Send { answer: None, ..send(1, 0, 0, 0) }];
         let all = judge(&unanswered, &[one]);
         assert_eq!((wrong(&all), all.unanswered, all.of_unanswered, all.received), ([0; 3], 1, 1, 0));

@@ -21,6 +21,8 @@ pub struct Answer {
     pub pending: u64,
     /// Those whom a transport did not reach.
     pub failed: u64,
+    /// Those of them that it may reach later.
+    pub timed_out: u64,
 }
 
 impl Answer {
@@ -29,12 +31,14 @@ impl Answer {
         let number = |pointer| answer.at(pointer).and_then(Json::number);
         let (targets, delivered) = (number("/targets")?, number("/delivered")?);
         let (absent, pending, failed) = (number("/absent")?, number("/pending")?, number("/failed")?);
+        let timed_out = number("/failures/timeout").unwrap_or_default();
         (targets == delivered + absent + pending + failed).then_some(Self {
             targets,
             delivered,
             absent,
             pending,
             failed,
+            timed_out,
         })
     }
 }
@@ -131,7 +135,11 @@ mod tests {
     fn an_answer_adds_up_or_is_none() {
         let read = |text: &str| Answer::read(&Json::read(text.as_bytes()).unwrap());
         let whole = r#"{"id":"1","targets":7,"delivered":4,"absent":2,"pending":1,"failed":0}"#;
-        assert_eq!(read(whole), Some(Answer { targets: 7, delivered: 4, absent: 2, pending: 1, failed: 0 }));
+        let answer = Answer { targets: 7, delivered: 4, absent: 2, pending: 1, failed: 0, timed_out: 0 };
+        assert_eq!(read(whole), Some(answer));
+        let late = r#""pending":0,"failed":1,"failures":{"unreachable":0,"timeout":1,"refused":0}}"#;
+        let late = read(&whole.replace(r#""pending":1,"failed":0}"#, late));
+        assert_eq!(late, Some(Answer { pending: 0, failed: 1, timed_out: 1, ..answer }));
         assert_eq!(read(&whole.replace("\"pending\":1", "\"pending\":2")), None);
         assert_eq!(read(&whole.replace("\"failed\":0", "\"other\":0")), None);
         assert_eq!(read(&whole.replace("\"targets\":7", "\"targets\":-7")), None);

@@ -155,7 +155,7 @@ impl Subscribers {
             !token.is_empty() && !token.contains(|letter: char| letter.is_whitespace() || "*>".contains(letter))
         };
         let Some(subject) = &self.subject else { return Some("subject: what they listen to over NATS: strata.T.{n}") };
-        let mut pointers = self.call.iter().chain(self.each.keys());
+        let mut pointers = self.pointers();
         match () {
             () if self.call.is_none() => Some("over: those of a stream are followed by HTTP"),
             () if self.path != Template::default() => Some("path: over NATS a subject stands in its place"),
@@ -163,7 +163,7 @@ impl Subscribers {
                 Some("subject: words with a dot between them, none of them empty or a wildcard")
             }
             () if !pointers.all(|pointer| pointer.starts_with(&format!("{MESSAGE}/"))) => {
-                Some("call and each: over NATS there is the message alone: /message/...")
+                Some("call, each and below: over NATS there is the message alone: /message/...")
             }
             () if self.count > 1 && subject.of(0) == subject.of(1) => {
                 Some("subject: each listens to another record: {n}")

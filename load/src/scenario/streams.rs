@@ -97,6 +97,9 @@ pub struct Subscribers {
     /// it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub each: BTreeMap<String, Template>,
+    /// A JSON pointer to a number in a message, which is for those alone whose numbers are smaller.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub below: Option<String>,
     /// The share of them that read nothing until requests end, and take little in before.
     #[serde(default, skip_serializing_if = "is_none_of_them")]
     pub stalled: f64,
@@ -107,6 +110,11 @@ fn is_none_of_them(share: &f64) -> bool {
 }
 
 impl Subscribers {
+    /// The pointers into a message.
+    pub(super) fn pointers(&self) -> impl Iterator<Item = &String> {
+        self.call.iter().chain(self.each.keys()).chain(&self.below)
+    }
+
     /// Whether one of them, by its number, reads nothing until requests end. They are spread over all.
     pub fn is_stalled(&self, number: usize) -> bool {
         let stalled = |before: usize| (before as f64 * self.stalled).round() as usize;

@@ -32,7 +32,7 @@ const QUEUED: usize = 1 << 12;
 const QUEUED_BYTES: usize = 64 << 20;
 
 /// What a publication takes beside the body, about.
-const PUBLICATION_BYTES: usize = 256;
+pub(super) const PUBLICATION_BYTES: usize = 256;
 
 /// How many words of the broker wait to be read; more are lost.
 const UNREAD: usize = 1 << 20;
@@ -116,6 +116,11 @@ impl Connection {
     /// Returns whether it is there, as far as is known, and takes messages.
     pub(super) fn is_there(&self) -> bool {
         self.client.connection_state() == State::Connected && self.queued_bytes.load(Ordering::Relaxed) < QUEUED_BYTES
+    }
+
+    /// Returns how often it was made: what was published before it broke may be lost, and what comes behind it is not.
+    pub(super) fn connects(&self) -> u64 {
+        self.client.statistics().connects.load(Ordering::Relaxed)
     }
 
     /// Counts a message for as long as it waits.

@@ -1,7 +1,7 @@
 //! A message on its way: what is known of each of its publications, and who is told.
 //!
 //! The broker says of a publication that nobody has subscribed ("no responders"), and of the others nothing: whatever it has not spoken of
-//! before the message that closes them was taken by somebody. A stream says of each that it has it.
+//! before the message that closes them was taken by somebody, if all went out on the same connection. A stream says of each that it has it.
 
 use parking_lot::Mutex;
 
@@ -9,8 +9,8 @@ use super::subjects::Publication;
 use crate::feed::{Standing, Way};
 use crate::multicast::{Failures, Receipts};
 
-/// From how many refusals on all publications of a message that the broker has not spoken of are taken for refused: the client passes on no
-/// more of its words at a time than twice as many.
+/// From how many refusals on nothing is known of the publications of a message that the broker has not spoken of: the client passes on no more
+/// of its words at a time than twice as many.
 const REFUSALS: usize = 64;
 
 /// What is known of a publication.
@@ -24,6 +24,8 @@ enum State {
     Interested,
     /// Taken.
     Delivered,
+    /// What the broker says of it may have been lost, and is not waited for.
+    Unknown,
     /// There was no connection.
     Unreachable,
     /// The broker does not take it.
@@ -118,7 +120,7 @@ impl Flight {
         let mut progress = self.progress.lock();
         match progress.states.get(number) {
             Some(State::Interested) => progress.open -= 1,
-            Some(State::Unsaid | State::Refused) => {}
+            Some(State::Unsaid | State::Unknown | State::Refused) => {}
             _ => return,
         }
         self.deliver(&mut progress, number);
@@ -149,12 +151,14 @@ impl Flight {
         true
     }
 
-    /// The broker has spoken of all publications of a connection of which it has something to say.
-    pub(super) fn closed(&self, connection: u16, receipts: Receipts) {
+    /// The broker has spoken of all publications of a connection of which it has something to say; unless `is_whole`, the connection has broken
+    /// meanwhile, and what went out before may be lost.
+    pub(super) fn closed(&self, connection: u16, is_whole: bool, receipts: Receipts) {
         let mut progress = self.progress.lock();
+        let is_known = is_whole && progress.refusals < REFUSALS;
         for number in self.on(connection) {
             match progress.states[number] {
-                State::Unsaid if progress.refusals >= REFUSALS => self.fail(&mut progress, number, State::Refused),
+                State::Unsaid if !is_known => self.fail(&mut progress, number, State::Unknown),
                 State::Unsaid if receipts == Receipts::Interest => self.deliver(&mut progress, number),
                 State::Unsaid => {
                     progress.states[number] = State::Interested;

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! stored ── waiting ── begun: at most 4000 unacknowledged publications ── acknowledged ── deleted
-//!              ▲          └ sent again: broken connection, nothing heard for long, not stored
+//!              ▲          └ sent again: broken connection, nothing heard of the message for long, not stored
 //!              └ at the start: all that is stored
 //! ```
 //! A message is stored by the commit that sends it, and deleted after the last acknowledgement, so a kill of either side loses none. What may
 //! have arrived is sent again under the same id, and the stream drops it. Those that wait are ids; their bodies are read when it is their
-//! turn, unless there are few.
+//! turn, unless there are few. What the stream refuses holds up its message alone.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,6 +21,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
+use super::connection::PUBLICATION_BYTES;
 use super::{
     Connection, Flight, MESSAGE_ID, Shared, Travelling, Word, connection_of, headers, of_publication, publications,
 };
@@ -54,11 +55,14 @@ const ENTRY_BYTES: usize = 128;
 /// How often it is looked for what is overdue, and the pause after a failure.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// How long nothing may be heard before all is sent again; twice as long each time.
+/// How long nothing may be heard of a message before what is not acknowledged of it is sent again; twice as long each time.
 const ACKNOWLEDGEMENT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The longest that it becomes.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The longest pause of a message of which the stream refuses some: from [`LOOK`] on twice as long each time.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// The outbox.
 pub(super) struct Outbox {
@@ -95,6 +99,12 @@ struct Begun {
     next: usize,
     /// How many are not acknowledged.
     left: usize,
+    /// When some were published last, or something was heard of them.
+    heard: Instant,
+    timeout: Duration,
+    /// How long it is paused the next time that the stream refuses some; none if it never has.
+    pause: Option<Duration>,
+    paused_until: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +116,8 @@ enum Mark {
 
 struct State {
     waiting: VecDeque<Waiting>,
+    /// Longer than the broker takes at present, as far as it has said so.
+    too_long: Vec<Waiting>,
     /// Bytes of those that wait and are in memory.
     kept_bytes: usize,
     /// By their numbers.
@@ -118,8 +130,6 @@ struct State {
     unacknowledged: usize,
     /// Acknowledged, and to be deleted.
     done: Vec<(String, Room)>,
-    last_word: Instant,
-    timeout: Duration,
     /// Whether the stream is known to be there.
     is_ready: bool,
     /// Until when nothing is sent.
@@ -161,6 +171,7 @@ impl Outbox {
         }
         let state = State {
             waiting,
+            too_long: Vec::new(),
             kept_bytes: 0,
             begun: BTreeMap::new(),
             begun_bytes: 0,
@@ -168,8 +179,6 @@ impl Outbox {
             next: 0,
             unacknowledged: 0,
             done: Vec::new(),
-            last_word: Instant::now(),
-            timeout: ACKNOWLEDGEMENT_TIMEOUT,
             is_ready: false,
             paused_until: None,
             is_failing: false,
@@ -197,9 +206,9 @@ impl Outbox {
     /// Adds a message that was stored.
     pub(super) fn add(&self, room: Room, flight: &Arc<Flight>, body: Bytes) {
         let id = flight.id.parse().expect("the id of a message is a UUID");
-        let mut state = self.state.lock();
-        let is_kept = state.kept_bytes + room.bytes <= IN_MEMORY_BYTES;
-        state.kept_bytes += if is_kept { room.bytes } else { 0 };
+        let (mut state, bytes) = (self.state.lock(), in_memory(&room, flight));
+        let is_kept = state.kept_bytes + bytes <= IN_MEMORY_BYTES;
+        state.kept_bytes += if is_kept { bytes } else { 0 };
         let kept = is_kept.then(|| (Arc::clone(flight), body));
         state.waiting.push_back(Waiting { id, room, flight: Arc::downgrade(flight), kept });
         drop(state);
@@ -219,7 +228,7 @@ impl Outbox {
         let Some(begun) = state.begun.get_mut(&number) else { return };
         let Some(mark) = begun.marks.get_mut(position) else { return };
         let before = *mark;
-        (state.last_word, state.timeout) = (Instant::now(), ACKNOWLEDGEMENT_TIMEOUT);
+        (begun.heard, begun.timeout) = (Instant::now(), ACKNOWLEDGEMENT_TIMEOUT);
         match word {
             Word::Acknowledged if before != Mark::Acknowledged => {
                 *mark = Mark::Acknowledged;
@@ -228,19 +237,23 @@ impl Outbox {
                 if begun.left == 0 {
                     state.finish(number);
                 }
-                if std::mem::take(&mut state.is_failing) {
+                // One that is refused for good is no reason to say it again and again.
+                if state.is_failing && state.begun.values().all(|begun| begun.pause.is_none()) {
+                    state.is_failing = false;
                     tracing::info!("NATS stores messages again");
                 }
             }
-            Word::NoResponders | Word::NotStored(_) if before == Mark::Sent => {
+            Word::NoResponders if before == Mark::Sent => {
                 *mark = Mark::ToSend;
                 begun.next = begun.next.min(position);
                 state.to_send.push_back(number);
-                let reason = match word {
-                    Word::NotStored(reason) => reason,
-                    _ => "no stream takes them",
-                };
-                state.fail(reason);
+                state.fail("no stream takes them");
+            }
+            Word::NotStored(reason) if before == Mark::Sent => {
+                *mark = Mark::ToSend;
+                begun.next = begun.next.min(position);
+                begun.pause();
+                state.tell(reason);
             }
             _ => return,
         }
@@ -251,13 +264,23 @@ impl Outbox {
         }
     }
 
-    /// Sends all again if nothing was heard for long.
+    /// Has sent again what of a message nothing was heard for long, and what was paused.
     fn look_at_time(&self) {
         let mut state = self.state.lock();
-        if state.unacknowledged > 0 && state.last_word.elapsed() > state.timeout {
-            state.timeout = (state.timeout * 2).min(LONGEST_TIMEOUT);
-            state.last_word = Instant::now();
-            state.send_again();
+        let (state, now) = (&mut *state, Instant::now());
+        for (number, begun) in &mut state.begun {
+            let is_overdue = now.duration_since(begun.heard) > begun.timeout;
+            if is_overdue {
+                (begun.heard, begun.timeout) = (now, (begun.timeout * 2).min(LONGEST_TIMEOUT));
+                state.unacknowledged -= begun.send_again();
+            }
+            let goes_on = begun.paused_until.is_some_and(|until| until <= now);
+            if goes_on {
+                begun.paused_until = None;
+            }
+            if is_overdue || goes_on {
+                state.to_send.push_back(*number);
+            }
         }
     }
 
@@ -298,6 +321,11 @@ impl Outbox {
         });
         let id = waiting.id.to_string();
         match reading.await {
+            Ok(Ok(Some((_, body)))) if body.len() > most => {
+                let mut state = self.state.lock();
+                state.tell(&format!("one of {} bytes is longer than it takes (max_payload)", body.len()));
+                state.too_long.push(waiting);
+            }
             Ok(Ok(Some((publications, body)))) => {
                 let connections = vec![0; publications.len()].into_iter();
                 let flight = waiting.flight.upgrade();
@@ -325,15 +353,15 @@ impl State {
                 return None;
             }
             while let Some(number) = self.to_send.pop_front() {
-                let Some(begun) = self.begun.get_mut(&number) else { continue };
+                let Some(begun) = self.begun.get_mut(&number).filter(|begun| begun.paused_until.is_none()) else {
+                    continue;
+                };
                 let positions = begun.take(room);
                 if begun.next < begun.marks.len() {
                     self.to_send.push_front(number);
                 }
                 if !positions.is_empty() {
-                    if self.unacknowledged == 0 {
-                        self.last_word = Instant::now();
-                    }
+                    begun.heard = Instant::now();
                     self.unacknowledged += positions.len();
                     let (flight, body) = (Arc::clone(&begun.flight), begun.body.clone());
                     return Some(Step::Publish { number, flight, body, positions });
@@ -345,7 +373,7 @@ impl State {
             let mut waiting = self.waiting.pop_front()?;
             match waiting.kept.take() {
                 Some((flight, body)) => {
-                    self.kept_bytes -= waiting.room.bytes;
+                    self.kept_bytes -= in_memory(&waiting.room, &flight);
                     self.begin(waiting.room, flight, body);
                 }
                 None => return Some(Step::Read(waiting)),
@@ -359,8 +387,11 @@ impl State {
         let left = marks.iter().filter(|mark| **mark == Mark::ToSend).count();
         let number = self.next;
         self.next += 1;
-        self.begun_bytes += room.bytes;
-        self.begun.insert(number, Begun { room, flight, body, marks, next: 0, left });
+        self.begun_bytes += in_memory(&room, &flight);
+        let (heard, timeout) = (Instant::now(), ACKNOWLEDGEMENT_TIMEOUT);
+        let (pause, paused_until) = (None, None);
+        let begun = Begun { room, flight, body, marks, next: 0, left, heard, timeout, pause, paused_until };
+        self.begun.insert(number, begun);
         match left {
             0 => self.finish(number),
             _ => self.to_send.push_back(number),
@@ -369,7 +400,7 @@ impl State {
 
     fn finish(&mut self, number: u64) {
         if let Some(begun) = self.begun.remove(&number) {
-            self.begun_bytes -= begun.room.bytes;
+            self.begun_bytes -= in_memory(&begun.room, &begun.flight);
             self.done.push((begun.flight.id.clone(), begun.room));
         }
     }
@@ -378,21 +409,48 @@ impl State {
         self.unacknowledged = 0;
         self.to_send = self.begun.keys().copied().collect();
         for begun in self.begun.values_mut() {
-            begun.next = 0;
-            let sent = begun.marks.iter_mut().filter(|mark| **mark == Mark::Sent);
-            sent.for_each(|mark| *mark = Mark::ToSend);
+            begun.send_again();
+            begun.paused_until = None;
         }
+        self.waiting.extend(self.too_long.drain(..));
     }
 
+    /// Pauses all: the stream may not be there.
     fn fail(&mut self, reason: &str) {
         (self.is_ready, self.paused_until) = (false, Some(Instant::now() + LOOK));
+        self.tell(reason);
+    }
+
+    /// Tells the operator, once.
+    fn tell(&mut self, reason: &str) {
         if !std::mem::replace(&mut self.is_failing, true) {
             tracing::error!("messages are kept until NATS stores them: {reason}");
         }
     }
 }
 
+/// Returns about how many bytes a message takes while it is in memory.
+fn in_memory(room: &Room, flight: &Flight) -> usize {
+    room.bytes + flight.publications.len() * PUBLICATION_BYTES
+}
+
 impl Begun {
+    /// Has sent again what is not acknowledged; returns of how many publications no word is waited for any more.
+    fn send_again(&mut self) -> usize {
+        self.next = 0;
+        let sent = self.marks.iter_mut().filter(|mark| **mark == Mark::Sent);
+        sent.map(|mark| *mark = Mark::ToSend).count()
+    }
+
+    /// Sends nothing of it for a while; longer each time, not each publication.
+    fn pause(&mut self) {
+        if self.paused_until.is_none() {
+            let pause = self.pause.unwrap_or(LOOK);
+            self.paused_until = Some(Instant::now() + pause);
+            self.pause = Some((pause * 2).min(LONGEST_PAUSE));
+        }
+    }
+
     /// Takes the next publications that are to be sent.
     fn take(&mut self, most: usize) -> Vec<usize> {
         let mut taken = Vec::new();
@@ -508,7 +566,7 @@ async fn make_stream(client: &Client) -> std::result::Result<(), String> {
     made.map(drop).map_err(|error| error.to_string())
 }
 
-/// Publishes some of a message. What cannot be is overdue soon.
+/// Publishes some of a message. What the client refuses, the stream has not stored.
 async fn publish(
     shared: &Shared,
     connected: &Connection,
@@ -527,7 +585,9 @@ async fn publish(
         let answer = format!("{inbox}.s.{number}.{position}");
         let published =
             client.publish_with_reply_and_headers(publication.subject.clone(), answer, headers, body.clone());
-        let _ = published.await;
+        if let (Err(error), Some(outbox)) = (published.await, &shared.outbox) {
+            outbox.hear(number, *position, &Word::NotStored(error.to_string()));
+        }
     }
 }
 
@@ -599,7 +659,7 @@ mod tests {
         add(outbox, 5, 1 << 20);
         assert_eq!(published(outbox).len(), 5);
         outbox.hear(0, 0, &Word::Acknowledged);
-        outbox.hear(0, 3, &Word::NotStored("full".to_owned()));
+        outbox.hear(0, 3, &Word::NoResponders);
         outbox.hear(0, 1, &Word::NoResponders);
         outbox.hear(0, 2, &Word::Answer);
         assert_eq!(published(outbox), [], "after a pause");
@@ -614,6 +674,50 @@ mod tests {
         assert!(outbox.bytes.load(Ordering::Relaxed) > 0, "until it is deleted");
         state.done.clear();
         assert_eq!(outbox.bytes.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn what_the_stream_refuses_holds_up_its_message_alone() {
+        let world = world(1 << 30);
+        let outbox = &world.outbox;
+        [2, 1].iter().for_each(|targets| drop(add(outbox, *targets, 1 << 20)));
+        assert_eq!(published(outbox), [(0, 0), (0, 1), (1, 0)]);
+        outbox.hear(0, 0, &Word::NotStored("too long".to_owned()));
+        outbox.hear(0, 1, &Word::Acknowledged);
+        outbox.hear(1, 0, &Word::Acknowledged);
+        add(outbox, 1, 1 << 20);
+        outbox.look_at_time();
+        assert_eq!(published(outbox), [(2, 0)]);
+        let later = |outbox: &Outbox| {
+            outbox.state.lock().begun.get_mut(&0).unwrap().paused_until = Some(Instant::now());
+            outbox.look_at_time();
+        };
+        later(outbox);
+        assert_eq!(published(outbox), [(0, 0)]);
+        outbox.hear(0, 0, &Word::NotStored("too long".to_owned()));
+        assert_eq!(outbox.state.lock().begun[&0].pause, Some(4 * LOOK));
+        later(outbox);
+        published(outbox);
+        outbox.hear(0, 0, &Word::Acknowledged);
+        let state = outbox.state.lock();
+        assert_eq!((state.unacknowledged, state.done.len()), (1, 2));
+    }
+
+    #[test]
+    fn what_nothing_is_heard_of_is_sent_again_although_others_are_acknowledged() {
+        let world = world(1 << 30);
+        let outbox = &world.outbox;
+        [2, 1].iter().for_each(|targets| drop(add(outbox, *targets, 1 << 20)));
+        assert_eq!(published(outbox).len(), 3);
+        outbox.hear(1, 0, &Word::Acknowledged);
+        outbox.look_at_time();
+        assert_eq!(published(outbox), [], "not yet");
+        let long_ago = Instant::now().checked_sub(2 * ACKNOWLEDGEMENT_TIMEOUT).unwrap();
+        outbox.state.lock().begun.get_mut(&0).unwrap().heard = long_ago;
+        outbox.look_at_time();
+        assert_eq!(published(outbox), [(0, 0), (0, 1)]);
+        let state = outbox.state.lock();
+        assert_eq!((state.unacknowledged, state.begun[&0].timeout), (2, 2 * ACKNOWLEDGEMENT_TIMEOUT));
     }
 
     #[test]

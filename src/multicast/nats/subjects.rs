@@ -49,8 +49,11 @@ impl Publication {
     /// Returns the id by which a stream knows it; the same each time that the message is published.
     pub(super) fn id(&self, message: &str) -> String {
         match &self.named {
-            // A topic has several if their targets do not fit in one.
-            Some(named) => format!("{message}/{}/{}", self.subject, named.split(',').next().unwrap_or_default()),
+            // A topic has several if their targets do not fit in one, and others for another greatest size.
+            Some(named) => {
+                let first = named.split(',').next().unwrap_or_default();
+                format!("{message}/{}/{first}/{}", self.subject, self.targets.len())
+            }
             None => format!("{message}/{}", self.subject),
         }
     }
@@ -155,8 +158,8 @@ mod tests {
             [
                 ("strata.Device.d%2C1", vec![1], None, "m/strata.Device.d%2C1".to_owned()),
                 ("strata.Device.d4", vec![4], None, "m/strata.Device.d4".to_owned()),
-                ("strata.Device.topic.a%2Eb", vec![2], Some("d2"), "m/strata.Device.topic.a%2Eb/d2".to_owned()),
-                ("strata.Device.topic.b", vec![0, 3], Some("d0,d3"), "m/strata.Device.topic.b/d0".to_owned()),
+                ("strata.Device.topic.a%2Eb", vec![2], Some("d2"), "m/strata.Device.topic.a%2Eb/d2/1".to_owned()),
+                ("strata.Device.topic.b", vec![0, 3], Some("d0,d3"), "m/strata.Device.topic.b/d0/2".to_owned()),
             ]
         );
     }

@@ -90,11 +90,13 @@ impl Operation {
 impl Subscribers {
     /// What is wrong with what only those have to whom messages are sent.
     fn fault(&self) -> Option<&'static str> {
-        let are_pointers = self.call.iter().chain(self.each.keys()).all(|pointer| pointer.starts_with('/'));
-        let has_more = self.connections.is_some() || self.stalled != 0.0 || !self.each.is_empty();
+        let are_pointers = self.pointers().all(|pointer| pointer.starts_with('/'));
+        let has_more = self.connections.is_some() || self.stalled != 0.0 || self.pointers().next().is_some();
         match () {
-            () if self.call.is_none() && has_more => Some("connections, each and stalled are of those with a call"),
-            () if !are_pointers => Some("call and each: pointers of JSON begin with /"),
+            () if self.call.is_none() && has_more => {
+                Some("connections, each, below and stalled are of those with a call")
+            }
+            () if !are_pointers => Some("call, each and below: pointers of JSON begin with /"),
             () if !self.each.values().all(Template::is_of_row) => Some(NO_ITEMS),
             () if !self.over.is_sse() && self.subject_fault().is_some() => self.subject_fault(),
             () if self.over.is_sse() && self.subject.is_some() => {
