@@ -199,7 +199,8 @@ fn renew(
 }
 
 fn expires(suite: &mut Suite) {
-    let groups = if suite.scale() == Scale::Full { 40 } else { 9 };
+    // A state serves more turns than a row has.
+    let groups = if suite.scale() == Scale::Full { 60 } else { 9 };
     let n = groups * GROUP;
     let facts = |op: &str| {
         let facts = writing(op, n, 1).data(described(n)).unit(Unit::Records, GROUP);
