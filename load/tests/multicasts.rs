@@ -98,6 +98,20 @@ fn a_neighbour_is_told_from_a_target_by_what_each_may_be_sent() {
 }
 
 #[test]
+fn who_is_meant_may_be_said_by_a_number() {
+    // Each of the warm-up and of the load is to rooms of devices from 0 to 7.
+    let below = |number: &str| {
+        let body = format!("\"room\":\"r{{n%2}}\",\"below\":{number}}}}}'");
+        let changes = [("each = {", "below = \"/message/below\"\neach = {"), ("\"room\":\"r{n%2}\"}}'", &*body)];
+        measure(Fault::None, &changed(&changes)).unwrap()
+    };
+    assert_eq!(wrong(&below("8")), [0; 4]);
+    // Of four devices each, one is the last.
+    let run = below("6");
+    assert_eq!(wrong(&run), [104, 0, 104, 0], "{:?}", run.broken);
+}
+
+#[test]
 fn what_is_right_is_counted_at_both_ends() {
     let objectives = r#"
 [[objectives]]

@@ -16,7 +16,7 @@ from run_benches.errors import Complaint
 from run_benches.interrupts import until_stopped
 from run_benches.measure import build, machine, plan, provenance, selection
 from run_benches.measure.build import Suite
-from run_benches.measure.layers import SENTINELS, header, layer_names, shares
+from run_benches.measure.layers import SENTINELS, features, header, layer_names, shares
 from run_benches.measure.lock import alone
 from run_benches.measure.measurement import Measurement
 from run_benches.measure.plan import Plan
@@ -44,8 +44,9 @@ def measure(wish: Wish) -> tuple[Run, Path]:
     """Measures anew; returns the run, which is not complete if it was interrupted."""
     selection.check_layers([*wish.words, *wish.skip], layer_names())
     with alone():
-        if wish.scale == "full":
-            # The broker of rows over NATS; where it cannot be had, they are left out.
+        named = {word.partition("/")[0] for word in wish.words}
+        if named & set(features()) or (wish.scale == "full" and not named):
+            # The broker of their rows over NATS; where it cannot be had, they are left out.
             brokers.nats()
         suites = _suites()
         seed = secrets.randbits(32) if wish.seed is None else wish.seed

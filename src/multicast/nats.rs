@@ -196,7 +196,7 @@ impl Shared {
     /// Takes what has come to the inbox of a connection: `m` or `s`, the number of a message, and that of a publication. Returns the message
     /// whose publications it closes, and whether the connection has been the same all the time.
     fn hear(&self, connection: u16, said: &Message) -> Option<(Arc<Flight>, bool)> {
-        let Connection { inbox, .. } = &self.connections[usize::from(connection)];
+        let inbox = &self.connections[usize::from(connection)].inbox;
         let mut tokens = said.subject.strip_prefix(inbox.as_str())?.strip_prefix('.')?.split('.');
         let (kind, number, publication) = (tokens.next()?, tokens.next()?.parse().ok()?, tokens.next()?);
         if kind == "s" {

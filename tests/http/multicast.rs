@@ -70,6 +70,28 @@ fn who_listens_has_it_when_the_sender_is_told() {
 }
 
 #[test]
+fn whose_sender_is_answered_at_once_is_not_in_flight_any_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), |config| {
+        config.feed.queued_bytes = 1 << 30;
+        config.multicast.in_flight = 1;
+    });
+    let url = server.url();
+    register(url, "a", "r");
+    let mut stalled = Feed::open(url, "/Device/a", None);
+    stalled.place();
+    let text = format!("\"{}\"", "x".repeat(60_000));
+    wait_until("nobody takes it", || {
+        (0..20).for_each(|_| assert_eq!(send(url, "", "prefer: wait=0\r\n", &text).0, 200));
+        send(url, "", "prefer: wait=1\r\n", "0").1["pending"] == 1
+    });
+    for _ in 0..3 {
+        assert_eq!(send(url, "", "prefer: respond-async, wait=30\r\n", "1").0, 202);
+    }
+    server.stop().unwrap();
+}
+
+#[test]
 fn a_registration_that_is_held_outlives_its_time() {
     let folder = tempfile::tempdir().unwrap();
     let server = start(folder.path(), |_| {});

@@ -301,9 +301,12 @@ fn what_may_be_lost_with_a_connection_is_not_delivered() {
     register_all(url, (0..500).map(|number| json!({"id": format!("d{number}"), "room": "r"})));
     // More than fits between the two.
     let text = format!("\"{}\"", "x".repeat(60_000));
+    let sent = counters(url)["multicast"]["messages"].as_u64().unwrap();
     broker.pause();
     let (_, told) = std::thread::scope(|scope| {
         let sending = scope.spawn(|| send(url, "room==r", "prefer: wait=30\r\n", &text));
+        wait_until("it is sent", || counters(url)["multicast"]["messages"] == sent + 1);
+        // Some of it is written, and the rest waits; nobody says when.
         std::thread::sleep(Duration::from_secs(1));
         broker.kill();
         broker.start_again().unwrap();

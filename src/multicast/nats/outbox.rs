@@ -23,7 +23,8 @@ use uuid::Uuid;
 
 use super::connection::PUBLICATION_BYTES;
 use super::{
-    Connection, Flight, MESSAGE_ID, Shared, Travelling, Word, connection_of, headers, of_publication, publications,
+    Connection, Flight, MESSAGE_ID, Publication, Shared, Travelling, Word, connection_of, headers, of_publication,
+    publications,
 };
 use crate::encoding::Value;
 use crate::error::{Error, Result};
@@ -238,7 +239,8 @@ impl Outbox {
                     state.finish(number);
                 }
                 // One that is refused for good is no reason to say it again and again.
-                if state.is_failing && state.begun.values().all(|begun| begun.pause.is_none()) {
+                let is_refused = !state.too_long.is_empty();
+                if state.is_failing && !is_refused && state.begun.values().all(|begun| begun.pause.is_none()) {
                     state.is_failing = false;
                     tracing::info!("NATS stores messages again");
                 }
@@ -316,17 +318,26 @@ impl Outbox {
         let (database, id) = (self.database.clone(), waiting.id.to_string());
         let most = shared.most();
         let reading = tokio::task::spawn_blocking(move || {
-            let found = Stored::read(&database, &id)?;
-            Ok::<_, Error>(found.map(|stored| (stored.publications(&id, most), stored.body)))
+            let Some(stored) = Stored::read(&database, &id)? else { return Ok::<_, Error>(None) };
+            let publications = stored.publications(&id, most);
+            let unfit = |all: &[Publication]| all.iter().filter(|publication| !publication.fits).count();
+            let unfit_now = unfit(&publications);
+            // Subjects that are too long never fit.
+            let is_too_long = unfit_now > 0 && unfit_now > unfit(&stored.publications(&id, usize::MAX));
+            Ok(Some((publications, stored.body, is_too_long)))
         });
         let id = waiting.id.to_string();
         match reading.await {
-            Ok(Ok(Some((_, body)))) if body.len() > most => {
+            Ok(Ok(Some((_, body, true)))) => {
                 let mut state = self.state.lock();
+                if shared.most() > most {
+                    // It was another connection when this one began to be read: nobody says so a second time.
+                    return state.waiting.push_back(waiting);
+                }
                 state.tell(&format!("one of {} bytes is longer than it takes (max_payload)", body.len()));
                 state.too_long.push(waiting);
             }
-            Ok(Ok(Some((publications, body)))) => {
+            Ok(Ok(Some((publications, body, false)))) => {
                 let connections = vec![0; publications.len()].into_iter();
                 let flight = waiting.flight.upgrade();
                 let flight = flight.unwrap_or_else(|| Arc::new(Flight::new(&id, publications, connections, None)));
@@ -500,7 +511,7 @@ impl Stored {
         }))
     }
 
-    fn publications(&self, id: &str, most: usize) -> Vec<super::Publication> {
+    fn publications(&self, id: &str, most: usize) -> Vec<Publication> {
         let (targets, topics, body) = (&self.targets[..], &self.topics[..], self.body.clone());
         publications(&self.table, &Travelling { id, targets, topics, body }, most)
     }

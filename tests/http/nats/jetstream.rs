@@ -143,6 +143,44 @@ fn what_waits_in_the_outbox_is_sent_whoever_was_away() {
     server.stop().unwrap();
 }
 
+#[test]
+fn what_a_broker_does_not_take_for_now_is_kept_and_holds_up_nothing_else() {
+    let Some(mut broker) = jetstream("") else { return };
+    broker.kill();
+    let folder = tempfile::tempdir().unwrap();
+    let (port, address) = (broker.port(), super::address(&broker, ""));
+    drop(broker);
+    let at_its_port = |configuration: &str| {
+        let kind = Kind::Nats { jetstream: true, configuration: configuration.to_owned() };
+        Broker::start(kind, Some(port)).unwrap()
+    };
+    let begin = || {
+        start(folder.path(), |config| {
+            config.multicast.nats_servers = vec![address.clone()];
+            config.multicast.jetstream = true;
+        })
+    };
+    let server = begin();
+    register(server.url(), "a", "r");
+    let long = format!("\"{}\"", "x".repeat(20_000));
+    let (_, told) = send(server.url(), "", "prefer: wait=0\r\n", &long);
+    assert_eq!(numbers(&told), [1, 0, 0, 1, 0], "{told}");
+    let is_delivered = |server: &Server| send(server.url(), "", "prefer: wait=30\r\n", "1").1["delivered"] == 1;
+    // From memory, and as it was stored.
+    let strict = at_its_port("max_payload: 10000");
+    wait_until("others are sent", || is_delivered(&server));
+    server.stop().unwrap();
+    let server = begin();
+    wait_until("others are sent", || is_delivered(&server));
+    assert!(read_all(strict.address()).iter().all(|message| message.body == "1"));
+    drop(strict);
+    let broker = at_its_port("");
+    wait_until("it is in the stream", || {
+        stored(broker.address()) > 0 && read_all(broker.address()).iter().any(|message| message.body == long)
+    });
+    server.stop().unwrap();
+}
+
 /// What senders were told: of each acknowledged message its id and the number of its targets, by the text that is its own.
 type Told = Arc<Mutex<BTreeMap<String, (String, u64)>>>;
 
