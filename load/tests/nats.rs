@@ -1,9 +1,11 @@
 //! Subscribers over a real NATS, with a publisher that makes each fault; the servers that a slot needs, and `load-registry`'s refusals.
 
 use std::process::Command;
+use std::time::Duration;
 
 use strata_load::brokers::{Broker, or_skipped};
 use strata_load::command::scenario;
+use strata_load::jetstream::{self, Consumer};
 use strata_load::neighbours::{Neighbours, Places};
 use strata_load::result::{Multicasts, Run};
 use strata_load::run::run;
@@ -189,6 +191,39 @@ fn what_a_run_wrote_into_a_stream_that_was_there_is_removed() {
     let mut other = over("strata+jetstream", &[]);
     other.data.table = Some("Other".to_owned());
     assert!(Neighbours::start(&other, &places, None).unwrap_err().contains("strata.Other.>"));
+}
+
+#[test]
+fn a_consumer_has_each_message_once_behind_a_killed_broker() {
+    let Some(mut broker) = or_skipped(Broker::nats(true)) else { return };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let publish = |broker: &Broker, bodies: std::ops::Range<usize>| {
+        let mut publisher = Publisher::new(&broker.url());
+        for body in bodies {
+            publisher.publish("strata.Device.other", None, "-");
+            publisher.publish(["strata.Device.d1", "strata.Device.d2"][body % 2], None, &body.to_string());
+        }
+        publisher.flush();
+    };
+    let client = runtime.block_on(async_nats::connect(broker.url())).unwrap();
+    runtime.block_on(jetstream::make(&client)).unwrap();
+    // Before there is a consumer.
+    publish(&broker, 0..3);
+    let subjects = ["d1", "d2"].map(|id| format!("strata.Device.{id}")).to_vec();
+    let mut consumer = runtime.block_on(Consumer::new(&client, subjects)).unwrap();
+    let mut received = |bodies: std::ops::Range<usize>| {
+        for body in bodies {
+            let next = async { tokio::time::timeout(Duration::from_secs(60), consumer.next()).await };
+            assert_eq!(runtime.block_on(next).unwrap().payload, body.to_string());
+        }
+    };
+    // More than it asks for at a time.
+    publish(&broker, 3..1300);
+    received(3..1300);
+    broker.kill();
+    broker.start_again().unwrap();
+    publish(&broker, 1300..1310);
+    received(1300..1310);
 }
 
 #[test]

@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use async_nats::jetstream::{self, stream};
 use async_nats::{Client, HeaderValue};
 use bytes::Bytes;
 use parking_lot::Mutex;
+use serde_json::{Value as Json, json};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
@@ -34,6 +34,9 @@ use crate::transaction::Database;
 
 /// The stream, which has every subject.
 const STREAM: &str = "strata";
+
+/// What JetStream answers (`err_code`) if there is no such stream.
+const STREAM_NOT_FOUND: u64 = 10_059;
 
 /// How long the stream keeps a message.
 const MAX_AGE: Duration = Duration::from_secs(24 * 3600);
@@ -566,15 +569,32 @@ impl State {
 
 /// Makes the stream if it is not there.
 async fn make_stream(client: &Client) -> std::result::Result<(), String> {
-    let stream = stream::Config {
-        name: STREAM.to_owned(),
-        subjects: vec![format!("{STREAM}.>")],
-        max_age: MAX_AGE,
-        duplicate_window: DUPLICATE_WINDOW,
-        ..stream::Config::default()
-    };
-    let made = jetstream::new(client.clone()).get_or_create_stream(stream).await;
-    made.map(drop).map_err(|error| error.to_string())
+    let found = ask(client, "STREAM.INFO", &Json::Null).await?;
+    if found["error"]["err_code"] != STREAM_NOT_FOUND {
+        return refusal(&found);
+    }
+    let stream = json!({
+        "name": STREAM,
+        "subjects": [format!("{STREAM}.>")],
+        "storage": "file",
+        "max_age": MAX_AGE.as_secs() * 1_000_000_000,
+        "duplicate_window": DUPLICATE_WINDOW.as_secs() * 1_000_000_000,
+    });
+    refusal(&ask(client, "STREAM.CREATE", &stream).await?)
+}
+
+/// Asks JetStream about the stream.
+async fn ask(client: &Client, question: &str, request: &Json) -> std::result::Result<Json, String> {
+    let request = if request.is_null() { Bytes::new() } else { request.to_string().into() };
+    let answer = client.request(format!("$JS.API.{question}.{STREAM}"), request).await;
+    let answer = answer.map_err(|error| error.to_string())?;
+    serde_json::from_slice(&answer.payload).map_err(|error| format!("{question}: {error}"))
+}
+
+/// Returns what an answer of JetStream refuses.
+fn refusal(answer: &Json) -> std::result::Result<(), String> {
+    let error = &answer["error"];
+    if error.is_null() { Ok(()) } else { Err(error["description"].as_str().unwrap_or("an error").to_owned()) }
 }
 
 /// Publishes some of a message. What the client refuses, the stream has not stored.

@@ -9,14 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 
-use async_nats::jetstream::consumer::{DeliverPolicy, pull};
-use async_nats::jetstream::stream::Stream;
 use async_nats::{Client, ConnectOptions, Event, Message, Subscriber};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::jetstream::{STREAM, made};
+use crate::jetstream::{self, Consumer, STREAM};
 use crate::multicasts::deliveries::Received;
 use crate::scenario::{Over, Subscribers};
 
@@ -109,11 +107,12 @@ impl Sharing {
         let client = client.unwrap_or_else(|_| Err("no connection in time".to_owned()));
         let client = client.map_err(|reason| format!("a subscriber has no NATS: {reason}"))?;
         if self.kind.over == Over::Jetstream {
-            let consumer = self.consumer(&made(&client).await?).await;
+            jetstream::make(&client).await?;
+            let consumer = Consumer::new(&client, self.subjects().collect()).await;
             let consumer = consumer.map_err(|reason| format!("the stream {STREAM} has no consumer: {reason}"))?;
             drop(opening);
             self.opened(opened).await;
-            return self.consume(consumer).await;
+            self.consume(consumer).await;
         }
         let subscriptions = self.subscribe(&client).await;
         let subscriptions = subscriptions.map_err(|reason| format!("no subscription to NATS: {reason}"))?;
@@ -198,27 +197,15 @@ impl Sharing {
         Err("the connection to NATS has ended".to_owned())
     }
 
-    /// A consumer of their subjects, from what is not yet in the stream on.
-    async fn consumer(&self, stream: &Stream) -> Result<pull::Ordered, String> {
-        let config = pull::OrderedConfig {
-            filter_subjects: self.subjects().collect(),
-            deliver_policy: DeliverPolicy::New,
-            ..pull::OrderedConfig::default()
-        };
-        let consumer = stream.create_consumer(config).await.map_err(|error| error.to_string())?;
-        consumer.messages().await.map_err(|error| error.to_string())
-    }
-
     /// Reads what comes to a consumer of theirs.
-    async fn consume(&self, mut messages: pull::Ordered) -> Result<(), String> {
+    async fn consume(&self, mut consumer: Consumer) -> ! {
         let by_subject: HashMap<_, _> = self.subjects().zip(&self.inboxes).collect();
-        while let Some(message) = messages.next().await {
-            let message = message.map_err(|error| format!("the consumer has ended: {error}"))?;
+        loop {
+            let message = consumer.next().await;
             if let Some(inbox) = by_subject.get(message.subject.as_str()) {
-                note(inbox, &message.message);
+                note(inbox, &message);
             }
         }
-        Err("the consumer has ended".to_owned())
     }
 }
 
