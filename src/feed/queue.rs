@@ -12,6 +12,9 @@ use super::receipt::Delivery;
 use super::{Message, SHARES, Shared, Topic};
 use crate::storage::LogPosition;
 
+/// Bytes of events that are taken together.
+const TOGETHER_BYTES: usize = 16 << 10;
+
 /// The queue of a subscriber. The reader of the log fills it, the subscriber drains it.
 pub(super) struct Queue {
     pub(super) topic: Topic,
@@ -65,6 +68,25 @@ pub(super) enum Taken {
     Pending,
     Over,
     Broken(Arc<str>),
+}
+
+impl State {
+    /// Takes several short texts as one, if there are as many and there is room for it: each by itself would be sent by itself, which costs
+    /// more than the copy, and keeps the worker from others for longer.
+    fn together(&mut self, shared: &Arc<Shared>) -> Option<Queued> {
+        let mut bytes = 0;
+        let fits = |queued: &&Queued| {
+            bytes += queued.text.len();
+            queued.delivery.is_none() && bytes <= TOGETHER_BYTES
+        };
+        let number = self.texts.iter().take_while(fits).count();
+        if number < 2 {
+            return None;
+        }
+        let texts: Vec<_> = self.texts.range(..number).map(|queued| &queued.text[..]).collect();
+        let text = shared.counted(texts.concat())?;
+        Some(Queued::new(text, self.texts.drain(..number).map(|queued| queued.events).sum()))
+    }
 }
 
 impl Queue {
@@ -156,9 +178,9 @@ impl Queue {
     }
 
     /// Takes the next text. If there is none yet, `wake` is called once there is.
-    pub(super) fn take(&self, wake: impl FnOnce() + Send + 'static) -> Taken {
+    pub(super) fn take(&self, shared: &Arc<Shared>, wake: impl FnOnce() + Send + 'static) -> Taken {
         let mut state = self.state.lock();
-        if let Some(queued) = state.texts.pop_front() {
+        if let Some(queued) = state.together(shared).or_else(|| state.texts.pop_front()) {
             state.bytes = state.bytes.saturating_sub(queued.text.len());
             return Taken::Text(queued);
         }

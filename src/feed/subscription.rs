@@ -129,7 +129,7 @@ impl Subscription {
         if self.behind.is_some() && !self.queue.is_ended() {
             return if self.shared.hub().stopped { Next::Over } else { Next::Behind };
         }
-        match self.queue.take(wake) {
+        match self.queue.take(&self.shared, wake) {
             Taken::Text(queued) => self.taken(queued),
             Taken::Pending => Next::Pending,
             Taken::Over => Next::Over,

@@ -283,6 +283,25 @@ fn far_behind(database: &Database, feed: &Feed, after: EventId) -> Subscriber {
 }
 
 #[test]
+fn changes_that_wait_are_taken_together() {
+    let (_directory, database, feed) = fresh(Options::default());
+    let [mut live, mut waiting] =
+        [(); 2].map(|()| Subscriber::new(feed.subscribe(items(&database)).unwrap()).positioned());
+    let all: Vec<_> = (0..=1000).map(|number| told("a", number)).collect();
+    (0..=1000).for_each(|number| put(&database, "a", number));
+    assert_eq!(live.take(1001), all);
+    // The last one came to the first of them, so all before it have come to both.
+    let mut texts = 0;
+    while waiting.told.len() < 1000 {
+        waiting.step();
+        texts += 1;
+    }
+    assert_eq!(waiting.take(1001), all);
+    let bytes: usize = all.iter().map(String::len).sum();
+    assert!(bytes > 40_000 && texts < 20, "{texts} texts of {bytes} bytes");
+}
+
+#[test]
 fn who_does_not_read_lags_and_resumes() {
     let (_directory, database, feed) = fresh(Options { queued_bytes: 64 << 10, ..Options::default() });
     let mut slow = Subscriber::new(feed.subscribe(items(&database)).unwrap()).positioned();
