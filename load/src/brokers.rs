@@ -166,9 +166,19 @@ impl Broker {
         self.process.as_ref().map(|process| process.child.id())
     }
 
-    /// Stops its process (SIGSTOP): it neither answers nor closes a connection, until [`Broker::go_on`].
+    /// Stops its process (SIGSTOP): it neither answers nor closes a connection, until [`Broker::go_on`]. Returns when all its threads have
+    /// stopped, since one that runs stops only at its next entry into the kernel.
     pub fn pause(&self) {
         self.signal(Signal::STOP);
+        let threads = || std::fs::read_dir(format!("/proc/{}/task", self.process()?)).ok();
+        let has_stopped = |stat: &str| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'));
+        let runs = |thread: std::fs::DirEntry| {
+            std::fs::read_to_string(thread.path().join("stat")).is_ok_and(|stat| !has_stopped(&stat))
+        };
+        let begun = Instant::now();
+        while begun.elapsed() < TO_START && threads().into_iter().flatten().flatten().any(runs) {
+            std::thread::yield_now();
+        }
     }
 
     /// Lets its process go on (SIGCONT).
