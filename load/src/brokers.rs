@@ -6,7 +6,7 @@
 
 use std::collections::hash_map::RandomState;
 use std::fmt;
-use std::fs::File;
+use std::fs::{self, File};
 use std::hash::BuildHasher;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -170,11 +170,10 @@ impl Broker {
     /// stopped, since one that runs stops only at its next entry into the kernel.
     pub fn pause(&self) {
         self.signal(Signal::STOP);
-        let threads = || std::fs::read_dir(format!("/proc/{}/task", self.process()?)).ok();
+        let threads = || fs::read_dir(format!("/proc/{}/task", self.process()?)).ok();
         let has_stopped = |stat: &str| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'));
-        let runs = |thread: std::fs::DirEntry| {
-            std::fs::read_to_string(thread.path().join("stat")).is_ok_and(|stat| !has_stopped(&stat))
-        };
+        let runs =
+            |thread: fs::DirEntry| fs::read_to_string(thread.path().join("stat")).is_ok_and(|stat| !has_stopped(&stat));
         let begun = Instant::now();
         while begun.elapsed() < TO_START && threads().into_iter().flatten().flatten().any(runs) {
             std::thread::yield_now();
@@ -226,7 +225,7 @@ impl Broker {
         match &self.kind {
             Kind::Nats { jetstream, configuration } => {
                 let file = folder.join("nats.conf");
-                std::fs::write(&file, configuration).map_err(failed)?;
+                fs::write(&file, configuration).map_err(failed)?;
                 command.arg("--config").arg(file).args(["--addr", "127.0.0.1", "--port", &self.port.to_string()]);
                 command.args(["--name", &self.name()]);
                 if *jetstream {
@@ -251,7 +250,7 @@ impl Broker {
 
     /// Returns the last line that it said, behind a colon.
     fn last_line(&self) -> String {
-        let text = std::fs::read_to_string(self.log()).unwrap_or_default();
+        let text = fs::read_to_string(self.log()).unwrap_or_default();
         text.lines().rev().find(|line| !line.trim().is_empty()).map_or_else(String::new, |line| format!(": {line}"))
     }
 

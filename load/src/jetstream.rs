@@ -1,5 +1,5 @@
-//! The stream `strata` in a JetStream, to which the server writes messages: made before subscribers look for it, because the server makes it with
-//! its first message; and in a JetStream that was there before a run, afterwards it has what it had.
+//! The stream `strata` in a JetStream, to which the server writes messages. It is made before subscribers look for it, because the server makes
+//! it with its first message; and in a JetStream that was there before a run, it has afterwards what it had.
 
 use std::time::Duration;
 
@@ -29,8 +29,8 @@ const BATCH: usize = 500;
 
 /// How long a request for messages is kept, how often it is said that there are none, and after how long without a word a consumer is lost.
 const EXPIRES: Duration = Duration::from_secs(30);
-const HEARTBEAT: Duration = Duration::from_secs(2);
-const SILENCE: Duration = Duration::from_secs(5);
+const HEARTBEAT: Duration = Duration::from_secs(3);
+const SILENCE: Duration = Duration::from_secs(10);
 
 /// How long a consumer stays of which nothing is asked.
 const INACTIVE: Duration = Duration::from_secs(300);
@@ -193,8 +193,8 @@ impl OpenConsumer {
     }
 }
 
-/// The numbers of a message in the stream and of its consumer: `$JS.ACK.<stream>.<consumer>.<delivered>.<in stream>.<from consumer>.<time>.<pending>`,
-/// before which later servers put a domain and an account.
+/// The numbers of a message in the stream and from its consumer, by its reply subject: `$JS.ACK`, stream, consumer, deliveries, number in the
+/// stream, number from the consumer, time, pending. Some servers put a domain and an account before the stream.
 fn numbers(reply: &str) -> Option<(u64, u64)> {
     let words: Vec<_> = reply.strip_prefix("$JS.ACK.")?.split('.').collect();
     let first = if words.len() > 7 { 5 } else { 3 };
