@@ -62,13 +62,18 @@ impl Subscriber {
     pub fn request(&mut self, subject: &str, body: &str) -> Message {
         let inbox = format!("_INBOX.test{}", self.subscriptions);
         self.subscribe(&inbox);
-        self.write(&format!("PUB {subject} {inbox} {}\r\n{body}\r\n", body.len()));
+        self.publish_with_reply(subject, &inbox, body);
         loop {
             let message = self.next();
             if message.subject == inbox {
                 return message;
             }
         }
+    }
+
+    /// Publishes with a subject for answers.
+    pub fn publish_with_reply(&mut self, subject: &str, reply: &str, body: &str) {
+        self.write(&format!("PUB {subject} {reply} {}\r\n{body}\r\n", body.len()));
     }
 
     /// Waits until the broker has taken everything.
