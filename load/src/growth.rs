@@ -4,6 +4,7 @@
 //! is Sen's ("Estimates of the regression coefficient based on Kendall's tau", 1968). The first third of the points is left out: caches and
 //! buffers fill then, and are meant to. Neighbouring points resemble each other, so of the others at most [`BLOCKS`] means are looked at.
 
+use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 /// The number of blocks of points, of which the means are taken.
@@ -11,6 +12,9 @@ const BLOCKS: usize = 20;
 
 /// The least number of means that say something.
 const FEWEST: usize = 10;
+
+/// The least number of times of which there is a 99th percentile.
+const TIMES_OF_A_P99: u64 = 1000;
 
 /// The quantile of the normal distribution for an interval of 95 %.
 const Z: f64 = 1.96;
@@ -50,6 +54,20 @@ pub fn of(points: &[(f64, f64)]) -> Option<Growth> {
     let scale = (looked_at.last()?.0 - looked_at.first()?.0) / middle;
     let interval = [at((pairs / 2.0 - half).floor())? * scale, at((pairs / 2.0 + half).ceil())? * scale];
     Some(Growth { share: median(&slopes)? * scale, interval })
+}
+
+/// The 99th percentile of each slice of a run; none of one with too few times. Where most would have too few, as many neighbours are joined as
+/// it takes, if enough of them are left to say something.
+pub fn p99_of_slices(slices: &[Histogram<u64>]) -> Vec<Option<u64>> {
+    // The last one may have only what ended behind the others.
+    let whole = &slices[..slices.len().saturating_sub(1)];
+    let number = |joined: &[Histogram<u64>]| joined.iter().map(Histogram::len).sum::<u64>();
+    let suffice = |count: &usize| whole.chunks_exact(*count).all(|joined| number(joined) >= TIMES_OF_A_P99);
+    // The first third of the points is not looked at.
+    let joined = (1..=whole.len() / (FEWEST * 3 / 2)).find(suffice).unwrap_or(1);
+    let p99 = |times: Histogram<u64>| (times.len() >= TIMES_OF_A_P99).then(|| times.value_at_quantile(0.99));
+    let all = slices.chunks_exact(joined).map(|slices| slices.iter().cloned().reduce(|all, slice| all + slice));
+    all.map(|times| times.and_then(p99)).collect()
 }
 
 fn sorted(mut values: Vec<f64>) -> Vec<f64> {
@@ -115,5 +133,26 @@ mod tests {
             shown += usize::from(noisy(1.0, &mut random)[0] > 0.0);
         }
         assert!((360..=396).contains(&covered) && shown == 400, "{covered}, {shown}");
+    }
+
+    /// Slices of so many times each, the n-th of n ms, and a last one with what ended late.
+    fn slices(count: u64, times: u64) -> Vec<Histogram<u64>> {
+        let slice = |value: u64, times: u64| {
+            let mut slice = Histogram::new(2).unwrap();
+            slice.record_n(value, times).unwrap();
+            slice
+        };
+        (1..=count).map(|number| slice(number, times)).chain([slice(count + 1, 3)]).collect()
+    }
+
+    #[test]
+    fn slices_of_too_few_times_are_joined_if_enough_of_them_are_left() {
+        let whole: Vec<_> = (1..=60).map(Some).chain([None]).collect();
+        assert_eq!(p99_of_slices(&slices(60, 1000)), whole);
+        let thirds: Vec<_> = (1..=20).map(|number| Some(number * 3)).collect();
+        assert_eq!(p99_of_slices(&slices(60, 400)), thirds);
+        assert_eq!(p99_of_slices(&slices(60, 100)), [None; 61]);
+        assert_eq!(p99_of_slices(&slices(3, 400)), [None; 4]);
+        assert_eq!(p99_of_slices(&[]), []);
     }
 }

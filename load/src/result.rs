@@ -402,7 +402,7 @@ pub struct Cell {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dropped_by_second: Vec<u64>,
     /// The 99th percentile of the response time in each slice of the window (see `Load::slice`), of the service time in a closed loop;
-    /// null where there were too few.
+    /// null where there were too few. Neighbouring slices are joined where that makes them enough.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub p99_by_slice: Vec<Option<u64>>,
 }
@@ -660,13 +660,9 @@ impl Cell {
             ok_by_second: account.ok_by_second.clone(),
             failed_by_second: account.failed_by_second.clone(),
             dropped_by_second: account.dropped_by_second.clone(),
-            p99_by_slice: account.response_by_slice.iter().map(p99).collect(),
+            p99_by_slice: growth::p99_of_slices(&account.response_by_slice),
         }
     }
-}
-
-fn p99(times: &Histogram<u64>) -> Option<u64> {
-    (times.len() >= 1000).then(|| times.value_at_quantile(0.99))
 }
 
 impl Cell {
