@@ -487,6 +487,9 @@ pub struct Processes {
     /// Of the server from the beginning of the first window to the end of the last, with what it did between them; null of one window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_throughout: Option<Cpu>,
+    /// Seconds between the readings of the clocks before and after the window: what a busy machine adds to it is in the CPU, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_over_seconds: Option<f64>,
     /// CPU of the client's busiest thread, as a share of one processor.
     pub busiest_client_thread: f64,
     /// CPU that a thread of the client used or was ready for and did not get, of one processor: the most of any thread.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::client::Client;
 use crate::clocks::{self, Cpu, Held, Watch};
@@ -386,6 +386,7 @@ impl Session<'_> {
 
 /// The clocks of both sides at one moment.
 struct Clocks {
+    at: Instant,
     client: Cpu,
     server: Option<Cpu>,
     waited: Option<f64>,
@@ -394,7 +395,8 @@ struct Clocks {
 impl Clocks {
     fn read(server: Option<u32>) -> Result<Self, String> {
         let client = Cpu::of(std::process::id()).ok_or("/proc has no clocks of this process")?;
-        Ok(Self { client, server: server.and_then(Cpu::of), waited: clocks::run_queue_wait_seconds() })
+        let server = server.and_then(Cpu::of);
+        Ok(Self { at: Instant::now(), client, server, waited: clocks::run_queue_wait_seconds() })
     }
 
     /// What both processes used since an earlier reading.
@@ -404,6 +406,7 @@ impl Clocks {
             client: self.client.since(&earlier.client),
             server: self.server.zip(earlier.server).map(|(after, before)| after.since(&before)),
             server_throughout: None,
+            read_over_seconds: Some(self.at.duration_since(earlier.at).as_secs_f64()),
             busiest_client_thread: measured.busiest_thread,
             client_thread_demand: measured.demand,
             missed_arrivals: measured.accounts.iter().map(|account| account.missed).sum(),
@@ -516,6 +519,7 @@ fn both(one: &Processes, other: &Processes) -> Processes {
         client: one.client.plus(&other.client),
         server: one.server.zip(other.server).map(|(one, other)| one.plus(&other)),
         server_throughout: None,
+        read_over_seconds: one.read_over_seconds.zip(other.read_over_seconds).map(|(one, other)| one + other),
         busiest_client_thread: one.busiest_client_thread.max(other.busiest_client_thread),
         client_thread_demand: one.client_thread_demand.max(other.client_thread_demand),
         missed_arrivals: one.missed_arrivals + other.missed_arrivals,

@@ -97,6 +97,7 @@ fn right(open: bool) -> Run {
             client: Cpu { user_seconds: 1.0, system_seconds: 1.0 },
             server: Some(Cpu { user_seconds: 1.0, system_seconds: 1.0 }),
             server_throughout: None,
+            read_over_seconds: Some(20.1),
             busiest_client_thread: 0.1,
             client_thread_demand: 0.1,
             missed_arrivals: 0,
