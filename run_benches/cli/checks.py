@@ -35,6 +35,9 @@ OF_THE_RUNNER = frozenset(f"STRATA_{name}" for name in ("DRIVEN", "TURN", "COUNT
 BROKERS = ("--features", "strata/nats,strata/redis")
 """The features by which the server speaks to brokers."""
 
+FEATURES = (BROKERS[0], f"{BROKERS[1]},strata/plant")
+"""All features: tests are compiled with them once, and alike for each step, because that takes longer than most tests."""
+
 OF_BROKERS = ("brokers", "multicast", "nats", "redis")
 """What the names of the tests that need them have in common."""
 
@@ -87,10 +90,10 @@ def steps(full: bool) -> list[Step]:
         Step("tests of the runner", _python("-m", "pytest", "-q", "-n", "auto", "--dist", "loadfile", "run_benches/tests")),
         Step("lints", _cargo(["clippy", *release, "--all-targets", "--", "-D", "warnings"], "clippy", "rustup component add clippy")),
         Step("lints of the features", _cargo(["clippy", *release, "--lib", "--bins", *(f"--bench={layer}" for layer in features()), *BROKERS, "--", "-D", "warnings"], "clippy", "rustup component add clippy")),
-        Step("tests", _cargo(["test", *release])),
+        Step("tests", _cargo(["test", *release, *FEATURES, "--", *(f"--skip={name}" for name in OF_BROKERS)])),
         Step("tests over NATS and Redis", _over_brokers),
+        Step("tests of a server without features", _cargo(["test", *release, "--test", "main", "--", "without_the_feature"])),
         Step("what the documents have a reader type", _typed),
-        Step("plants", _cargo(["test", *release, "--lib", "--features", "strata/plant", "plant"])),
         Step("every bench once, at smoke scale", _every_bench),
         Step("every published row has its bench", _published_rows),
         Step("report in a browser", _in_browser("in_browser.py")),
@@ -166,7 +169,7 @@ def _typed() -> bool:
         raise Skip("apt-get install curl, of version 7.82 or later")
     toolchain.check()
     # With other targets left out, crates would have other features, and be compiled again.
-    return _call(["cargo", "test", "--release", "--workspace", "documentation::what_a_reader_types", "--", "--ignored"])
+    return _call(["cargo", "test", "--release", "--workspace", *FEATURES, "documentation::what_a_reader_types", "--", "--ignored"])
 
 
 def _over_brokers() -> bool:
@@ -175,7 +178,7 @@ def _over_brokers() -> bool:
     programs = brokers.environment()
     lacking = brokers.remedies(programs)
     required = {} if lacking else {"STRATA_REQUIRE_BROKERS": "1"}
-    passed = _call(["cargo", "test", "--release", "--workspace", "--lib", "--test", "main", *BROKERS, "--", *OF_BROKERS], programs | required)
+    passed = _call(["cargo", "test", "--release", "--workspace", *FEATURES, "--", *OF_BROKERS], programs | required)
     if passed and lacking:
         raise Skip(" and ".join(lacking))
     return passed

@@ -892,7 +892,7 @@ fn mistakes_in_what_was_asked_are_said() {
 
 /// What a build does not have is refused by the name of its feature, and not ignored.
 #[test]
-fn options_of_a_feature_that_is_not_there_name_it() {
+fn without_the_feature_its_options_are_refused_by_its_name() {
     let schema = schema();
     let start = |options: &[&str]| output(&[&["serve", "--schema", schema.to_str().unwrap()], options].concat());
     if !cfg!(feature = "nats") {
