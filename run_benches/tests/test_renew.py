@@ -1,7 +1,9 @@
 """What is stale is measured, and nothing else; what is stored is whole at every moment."""
 
+import contextlib
 import dataclasses
 import json
+import os
 import shlex
 import shutil
 import signal
@@ -232,6 +234,14 @@ def test_what_was_measured_and_could_not_be_stored_is_not_measured_again(kept: C
     assert "reference/storage.json" in contents(kept) and sorted((kept.root / "runs").glob("2*.json")) == runs_before
 
 
+def terminate(program: Path) -> None:
+    """Ends every process that runs a program."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if bytes(program) in (process / "cmdline").read_bytes():
+                os.kill(int(process.name), signal.SIGTERM)
+
+
 @pytest.mark.parametrize("is_committed", [False, True])
 def test_what_is_changed_meanwhile_is_not_stored(house: Checkout, is_committed: bool) -> None:
     house.trouble("storage/read/strata/0_index_1t hang")
@@ -244,7 +254,7 @@ def test_what_is_changed_meanwhile_is_not_stored(house: Checkout, is_committed: 
     if is_committed:
         commit(house)
     while process.poll() is None:
-        subprocess.run(["pkill", "-f", str(house.root / "bin/storage-fake")], check=False)
+        terminate(house.root / "bin/storage-fake")
         time.sleep(0.1)
     told = process.stderr.read()
     assert process.wait() == 3 and "not renewed: layer integration: the sources were changed while others were measured" in told
