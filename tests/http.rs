@@ -33,6 +33,7 @@ mod pages;
 mod private;
 mod process;
 mod records;
+#[cfg(feature = "redis")]
 mod redis;
 mod registrations;
 mod restarts;

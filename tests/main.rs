@@ -1,4 +1,4 @@
-//! All integration tests are one binary, because each binary links RocksDB.
+//! All integration tests that use the library are one binary, because each links RocksDB.
 
 mod architecture;
 #[path = "../load/src/brokers.rs"]
