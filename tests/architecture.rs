@@ -157,7 +157,7 @@ fn names_of_files(path: &str) -> Option<String> {
     }
 }
 
-/// Every file of the library and of the tests is a module of another one: else nobody compiles it, and no test in it runs.
+/// Every file of the library and of the tests is a module of another one, or a target: else nobody compiles it, and no test in it runs.
 fn files_without_a_module(files: &[File]) -> Vec<String> {
     let text_of = |path: &str| files.iter().find(|(other, _)| other == path).map_or("", |(_, text)| text);
     let parents = |folder: &str| match folder {
@@ -170,7 +170,8 @@ fn files_without_a_module(files: &[File]) -> Vec<String> {
         let parents = if *name == "mod" { return false } else { parents(folder) };
         let ours = path.starts_with("src/") || path.starts_with("tests/");
         let named = |parent: &String| text_of(parent).lines().any(|line| module_of(line) == Some(name));
-        ours && !parents.contains(path) && !parents.iter().any(named)
+        let target = || text_of("Cargo.toml").contains(&format!("path = \"{path}\""));
+        ours && !parents.contains(path) && !parents.iter().any(named) && !target()
     });
     lost.map(|(path, _)| format!("{path}: no module of its parent")).collect()
 }
