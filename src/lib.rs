@@ -3,7 +3,7 @@
 //! The modules are the layers, lowest first; each imports only from those above it in this list (`tests/architecture.rs`).
 //! [`transaction::Database`] opens a store in your own process; `server` serves it.
 
-#[cfg(feature = "plant")]
+#[cfg(any(test, feature = "plant"))]
 mod plant;
 pub mod error;
 pub mod size;

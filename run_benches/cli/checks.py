@@ -32,8 +32,8 @@ OF_THE_RUNNER = frozenset(f"STRATA_{name}" for name in ("DRIVEN", "TURN", "COUNT
 """What the runner tells the processes it measures: left over in a shell, it would change what is checked."""
 
 
-FEATURES = ("--features", "strata/nats,strata/redis,strata/plant")
-"""All features: tests are compiled with them once, and alike for each step, because that takes longer than most tests."""
+FEATURES = ("--features", "strata/nats,strata/redis")
+"""All features that a server may have: tests are compiled with them once, and alike for each step, because that takes longer than most tests."""
 
 OF_BROKERS = ("brokers", "multicast", "nats", "redis")
 """What the names of the tests that need them have in common."""
@@ -86,7 +86,7 @@ def steps(full: bool) -> list[Step]:
         Step("types of the runner", _python("-m", "mypy", "--strict", "run_benches")),
         Step("tests of the runner", _python("-m", "pytest", "-q", "-n", "auto", "--dist", "loadfile", "run_benches/tests")),
         Step("lints", _cargo(["clippy", *release, "--all-targets", "--", "-D", "warnings"], "clippy", "rustup component add clippy")),
-        Step("lints of the features", _cargo(["clippy", *release, "--lib", "--bins", *(f"--bench={layer}" for layer in features()), *FEATURES, "--", "-D", "warnings"], "clippy", "rustup component add clippy")),
+        Step("lints of the features", _cargo(["clippy", *release, "--lib", "--bins", *(f"--bench={layer}" for layer in features()), *FEATURES, "--features", "strata/plant", "--", "-D", "warnings"], "clippy", "rustup component add clippy")),
         Step("tests", _cargo(["test", *release, *FEATURES, "--", *(f"--skip={name}" for name in OF_BROKERS)])),
         Step("tests over NATS and Redis", _over_brokers),
         Step("tests of a server without features", _cargo(["test", *release, "--test", "features"])),
