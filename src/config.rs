@@ -310,6 +310,22 @@ struct HandlersFlags {
     #[arg(long, value_name = "SIZE", env = "STRATA_STREAM_ANSWER_BYTES", value_parser = size::parse)]
     #[serde(skip_serializing_if = "Option::is_none")]
     stream_answer_bytes: Option<usize>,
+    /// The maximum number of pixels of a picture of which a thumbnail is made [default: 50000000; in the file handlers.thumb_pixels]
+    #[arg(long, value_name = "NUMBER", env = "STRATA_THUMB_PIXELS", value_parser = number::<u64>)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thumb_pixels: Option<u64>,
+    /// The maximum memory in which thumbnails are made [default: 256M; in the file handlers.thumb_memory]
+    #[arg(long, value_name = "SIZE", env = "STRATA_THUMB_MEMORY", value_parser = size::parse)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thumb_memory: Option<usize>,
+    /// The maximum size of all thumbnails kept; with 0 each request makes its own [default: 64M; in the file handlers.thumb_cache_bytes]
+    #[arg(long, value_name = "SIZE", env = "STRATA_THUMB_CACHE_BYTES", value_parser = size::parse)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thumb_cache_bytes: Option<usize>,
+    /// The maximum number of requests for which a thumbnail is made [default: 64; in the file handlers.thumbs_in_flight]
+    #[arg(long, value_name = "NUMBER", env = "STRATA_THUMBS_IN_FLIGHT", value_parser = number::<usize>)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thumbs_in_flight: Option<usize>,
 }
 
 #[derive(Args, Debug, Default, Serialize)]
@@ -502,6 +518,9 @@ impl Config {
             ("send_timeout_ms", self.send_timeout_ms),
             ("feed.keep_alive_ms", self.feed.keep_alive_ms),
             ("handlers.max_rows", self.handlers.max_rows as u64),
+            ("handlers.thumb_pixels", self.handlers.thumb_pixels),
+            ("handlers.thumb_memory", self.handlers.thumb_memory as u64),
+            ("handlers.thumbs_in_flight", self.handlers.thumbs_in_flight as u64),
             ("ingress.body_bytes", self.ingress.body_bytes as u64),
             ("ingress.blob_bytes", self.ingress.blob_bytes as u64),
             ("ingress.body_timeout_ms", self.ingress.body_timeout_ms),

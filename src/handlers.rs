@@ -20,6 +20,7 @@ mod problem;
 pub mod ranges;
 pub mod registry;
 pub mod streams;
+pub mod thumbnails;
 
 use bytes::Bytes;
 use http::header::{
@@ -59,11 +60,28 @@ pub struct Options {
     /// Bytes of events after which an answer of a stream ends.
     #[serde(deserialize_with = "crate::size::deserialize")]
     pub stream_answer_bytes: usize,
+    /// Maximum number of pixels of a picture of which a thumbnail is made.
+    pub thumb_pixels: u64,
+    /// Maximum bytes that making thumbnails takes, all together, files included.
+    #[serde(deserialize_with = "crate::size::deserialize")]
+    pub thumb_memory: usize,
+    /// Maximum bytes of thumbnails that are kept; with 0 none is kept or shared.
+    #[serde(deserialize_with = "crate::size::deserialize")]
+    pub thumb_cache_bytes: usize,
+    /// Maximum number of requests for which a thumbnail is to be made.
+    pub thumbs_in_flight: usize,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { max_rows: 10_000, stream_answer_bytes: 1 << 20 }
+        Self {
+            max_rows: 10_000,
+            stream_answer_bytes: 1 << 20,
+            thumb_pixels: 50_000_000,
+            thumb_memory: 256 << 20,
+            thumb_cache_bytes: 64 << 20,
+            thumbs_in_flight: 64,
+        }
     }
 }
 

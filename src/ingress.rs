@@ -46,6 +46,7 @@ mod peer;
 mod permits;
 mod pieces;
 mod queue;
+mod thumbnails;
 mod unanswered;
 mod upload;
 mod waiting;
@@ -142,6 +143,7 @@ impl Options {
             Limited::AppendBytes => self.append_bytes_in_flight,
             Limited::Feeds => feed::Options::default().subscribers,
             Limited::Multicasts => multicast::Options::default().in_flight,
+            Limited::Thumbnails => handlers::Options::default().thumbs_in_flight,
             Limited::Reads | Limited::Writes | Limited::Lists | Limited::Dumps => self.requests_in_flight,
         })
     }
@@ -387,7 +389,10 @@ impl Ingress {
                 return Answering::later(waiting::answer_at_end(request, parts, wait));
             }
             Some(Ok(ref route)) if let Some(blob) = route.blob() => {
-                return self.answer_with_blob(blob, &parts.headers, context, peer);
+                return match blob.thumbnail {
+                    None => self.answer_with_blob(blob, &parts.headers, context, peer),
+                    Some(spec) => self.answer_with_thumbnail(blob, spec, &parts.headers, context, peer),
+                };
             }
             Some(Ok(route)) => match (route.begun(), self.crossing.attempt(&route, &parts.headers, b"")) {
                 (of_stream, Attempt::Done(outcome)) => {

@@ -6,6 +6,7 @@
 #[cfg(any(test, feature = "plant"))]
 mod plant;
 pub mod error;
+pub mod pictures;
 pub mod size;
 pub mod schema;
 pub mod encoding;

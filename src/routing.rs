@@ -25,8 +25,9 @@ use crate::handlers::{
 };
 use crate::multicast::Registry;
 use crate::openapi;
+use crate::pictures::Spec;
 use crate::query::{Limits, Query};
-use crate::schema::{Schema, Stream, Table};
+use crate::schema::{Attribute, Schema, Stream, Table};
 use crate::streams::Streams;
 use crate::transaction::Database;
 pub use route::{Access, Blob, Changes, Lane, Route, Work};
@@ -353,6 +354,11 @@ impl Routes {
         Ok(Route { routes: self, target, template, accepted, body_format })
     }
 
+    /// Returns the options of the handlers.
+    pub fn options_of_handlers(&self) -> &handlers::Options {
+        &self.options
+    }
+
     /// Returns the maximum number of records that one request may concern.
     pub fn max_rows(&self) -> usize {
         self.options.max_rows
@@ -386,11 +392,14 @@ impl Routes {
             Method::OPTIONS => return Ok(self.options(BLOB, template)),
             _ => return Err(Failure::Method { allow: BLOB }),
         };
-        if !query.is_empty() {
-            let detail = "a query is not supported for a blob".to_owned();
-            return Err(Error::Invalid { detail, place: Place::Position(0) }.into());
-        }
-        let target = Target::Blob(Blob { access, table, id, attribute });
+        let thumbnail = match query {
+            "" => None,
+            query if matches!(access, Access::Read | Access::Describe) => {
+                Some(thumbnail(&table.attributes[attribute], query)?)
+            }
+            _ => return Err(no_query_of_a_blob(0)),
+        };
+        let target = Target::Blob(Blob { access, table, id, attribute, thumbnail });
         let (accepted, body_format) = (Accepted::default(), BodyFormat::default());
         Ok(Route { routes: self, target, template, accepted, body_format })
     }
@@ -496,6 +505,31 @@ enum Hold {
     Asked {
         at: usize,
     },
+}
+
+/// The size of a thumbnail that a query of a blob asks for.
+///
+/// # Errors
+/// `Invalid` if it asks for anything else, or for a size that the schema does not list.
+fn thumbnail(attribute: &Attribute, query: &str) -> Result<Spec> {
+    let name = "thumb=";
+    let spec = query.strip_prefix(name).ok_or_else(|| no_query_of_a_blob(0))?;
+    if let Some(second) = spec.find('&') {
+        return Err(no_query_of_a_blob(name.len() + second + 1));
+    }
+    let refused = |detail| Failure::from(Error::Invalid { detail, place: Place::Position(name.len()) });
+    let spec = percent_decode_str(spec).decode_utf8_lossy().parse().map_err(refused)?;
+    let listed = &attribute.thumb_sizes;
+    if !listed.is_empty() && !listed.contains(&spec) {
+        let sizes: Vec<_> = listed.iter().map(Spec::to_string).collect();
+        return Err(refused(format!("{spec} is none of the sizes of {}: {}", attribute.name, sizes.join(", "))));
+    }
+    Ok(spec)
+}
+
+fn no_query_of_a_blob(position: usize) -> Failure {
+    let detail = "the only query of a blob is thumb=WIDTHxHEIGHT, of GET and HEAD".to_owned();
+    Error::Invalid { detail, place: Place::Position(position) }.into()
 }
 
 /// Returns the terms of a query, each with its position.

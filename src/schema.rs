@@ -14,6 +14,7 @@ mod index;
 mod multicast;
 mod registry;
 mod stream;
+mod thumb;
 
 use async_graphql_parser::types::{
     BaseType, ConstDirective, FieldDefinition, ObjectType, ServiceDocument, Type as SdlType, TypeDefinition, TypeKind,
@@ -25,6 +26,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, Place, Result};
+use crate::pictures::Spec;
 use directives::text_argument;
 pub use index::{Index, IndexKind, IndexState, Progress};
 pub use multicast::{MESSAGES, Multicast, REPEATS};
@@ -120,6 +122,8 @@ pub struct Attribute {
     pub stamp: Option<Stamp>,
     /// Its position among the fixed-width values of the table (Int, Float, Date and Blob, except lists), if it is one.
     pub fixed_width: Option<usize>,
+    /// The sizes of thumbnails that may be asked for (`@thumb`); all if it is empty.
+    pub thumb_sizes: Vec<Spec>,
 }
 
 /// The type of a scalar value.
@@ -687,8 +691,9 @@ fn parse_attribute(table: &mut Table, field: &FieldDefinition) -> Result<()> {
     parse_expiry(table, field, (attribute, kind, list), stamp)?;
     let fixed_width = (!list && kind.has_fixed_width()).then_some(table.fixed_widths);
     table.fixed_widths += usize::from(fixed_width.is_some());
+    let thumb_sizes = thumb::sizes(field, kind)?;
     let name = field.name.node.to_string();
-    table.attributes.push(Attribute { name, kind, list, required, stamp, fixed_width });
+    table.attributes.push(Attribute { name, kind, list, required, stamp, fixed_width, thumb_sizes });
     Ok(())
 }
 

@@ -57,7 +57,7 @@ struct Running {
     acceptor: JoinHandle<()>,
     workers: Vec<JoinHandle<()>>,
     background: [Background; 2],
-    pools: [Runtime; 6],
+    pools: [Runtime; 7],
     ingress: Ingress,
     deadlines: Deadlines,
     drain: Duration,
@@ -120,8 +120,9 @@ impl Server {
         let scanning = pool(SCANNING, config.scan_threads, &clocks).map_err(cannot)?;
         let dumping = pool("dumping", config.dump_threads, &clocks).map_err(cannot)?;
         let uploading = pool("uploading", UPLOADING_THREADS, &clocks).map_err(cannot)?;
+        let picturing = pool(PICTURING, config.scan_threads, &clocks).map_err(cannot)?;
         let syncing = pool("syncing", 1, &clocks).map_err(cannot)?;
-        let pools = [reading, writing, scanning, dumping, uploading, syncing];
+        let pools = [reading, writing, scanning, dumping, uploading, picturing, syncing];
         let tls = Tls::new(&config.tls, &config.data_dir)?;
         let scheme = if tls.is_some() { "https" } else { "http" };
         let ingress = ingress(config, &database, registry, files, &pools)?;
@@ -472,10 +473,11 @@ fn ingress(
     database: &Database,
     registry: Option<Registry>,
     files: Option<Site>,
-    pools: &[Runtime; 6],
+    pools: &[Runtime; 7],
 ) -> Result<Ingress> {
-    let [reading, writing, scanning, dumping, uploading, syncing] = pools.each_ref().map(|pool| pool.handle().clone());
-    let pools = Pools { reading, writing, scanning, dumping, uploading, syncing };
+    let [reading, writing, scanning, dumping, uploading, picturing, syncing] =
+        pools.each_ref().map(|pool| pool.handle().clone());
+    let pools = Pools { reading, writing, scanning, dumping, uploading, picturing, syncing };
     let (handlers, options) = (config.handlers.clone(), config.ingress.clone());
     let routes = Routes::new(database.clone(), handlers)?.with_registry(registry);
     let ingress = Ingress::over(routes, database.clone(), options, pools);
@@ -495,8 +497,9 @@ fn ingress(
 /// More concurrent uploads would only wait for each other in the engine.
 const UPLOADING_THREADS: usize = 2;
 
-/// The pool for CPU-bound work.
+/// The pools for CPU-bound work.
 const SCANNING: &str = "scanning";
+const PICTURING: &str = "picturing";
 
 /// Creates a pool for blocking work. The runtime itself runs no tasks.
 fn pool(name: &'static str, threads: usize, clocks: &Arc<Clocks>) -> std::io::Result<Runtime> {
@@ -506,7 +509,7 @@ fn pool(name: &'static str, threads: usize, clocks: &Arc<Clocks>) -> std::io::Re
         .thread_name(format!("strata-{name}"))
         .on_thread_start(move || {
             started.enter();
-            if name == SCANNING {
+            if [SCANNING, PICTURING].contains(&name) {
                 // Affects only the calling thread on Linux: workers take priority. If it fails, scans merely compete with them.
                 let _ = rustix::process::setpriority_process(None, NICE);
             }

@@ -90,6 +90,7 @@ fn describe(table: &Table, position: usize, attribute: &Attribute) -> String {
     let kind = format!("{:?}", attribute.kind);
     let mut words = vec![attribute.name.clone(), if attribute.list { format!("[{kind}]") } else { kind }];
     words.extend(attribute.required.then(|| "required".to_owned()));
+    words.extend(attribute.thumb_sizes.iter().map(|size| format!("thumbnails of {size}")));
     words.extend((position == table.primary_key).then(|| "primary key".to_owned()));
     words.extend(attribute.stamp.map(|stamp| match stamp {
         Stamp::Created => "created time".to_owned(),

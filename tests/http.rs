@@ -8,7 +8,8 @@
 //! multicasts that are kept while the store changes; `nats` about multicasts over a real broker; `pages` about what web pages may load;
 //! `private` about whose files are whose; `registrations` about what ends all at once; `records` about what is known of requests
 //! afterwards; `process` about the binary: starting, refusing to start, stopping; `redis` about registrations that are kept in a real
-//! Redis; `restarts` about stopping and starting without losing a request; `tls` about certificates and handshakes.
+//! Redis; `restarts` about stopping and starting without losing a request; `thumbnails` about pictures in other sizes; `tls` about certificates
+//! and handshakes.
 
 #![expect(clippy::unwrap_used, reason = "a test stops where something is not as it should be")]
 
@@ -39,4 +40,5 @@ mod registrations;
 mod restarts;
 pub mod scripts;
 mod streams;
+mod thumbnails;
 mod tls;

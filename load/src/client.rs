@@ -5,7 +5,7 @@ mod events;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::Request;
+use http::{HeaderValue, Request};
 use http_body_util::Full;
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ use crate::counters;
 use crate::expectation::Failure;
 use crate::interrupt;
 use crate::live::{self, Phase};
-use crate::scenario::{Data, Registry, Scenario};
+use crate::scenario::{Data, Operation, Registry, Scenario};
 use crate::template::Template;
 
 /// How long a request beside the load may take.
@@ -51,9 +51,9 @@ impl Client {
         self.send(method, path, body, "application/json")
     }
 
-    fn send(&self, method: &str, path: &str, body: String, content_type: &str) -> Result<Answer, String> {
+    fn send(&self, method: &str, path: &str, body: impl Into<Bytes>, content_type: &str) -> Result<Answer, String> {
         let request = Request::builder().method(method).uri(path).header("content-type", content_type);
-        let request = request.body(Full::new(Bytes::from(body))).map_err(|error| format!("{path}: {error}"))?;
+        let request = request.body(Full::new(body.into())).map_err(|error| format!("{path}: {error}"))?;
         let answer = async { tokio::time::timeout(TIMEOUT, self.connection.exchange(request)).await };
         let answer = self.runtime.block_on(answer).unwrap_or(Err(Failure::Timeout));
         answer.map_err(|failure| {
@@ -108,12 +108,26 @@ impl Client {
             let partitions = self.high_watermarks(stream)?.len() as u64;
             write(rows, &data.row, |first, some| self.append(stream, partitions, first, some))?;
         }
-        for (row, blob) in data.blob.iter().flat_map(|blob| (0..rows).map(move |row| (row, blob))) {
-            let content = (blob.content.of(row), "application/octet-stream");
-            let answer = self.send("PUT", &blob.path.of(row), content.0, content.1)?;
-            accepted(&answer, 201)?;
+        for (row, blob) in data.blobs.iter().flat_map(|blob| (0..rows).map(move |row| (row, blob))) {
+            accepted(&self.send("PUT", &blob.path.of(row), blob.of(row), &blob.r#type)?, 201)?;
         }
         Ok(rows)
+    }
+
+    /// Asks for each path of the operations that revalidate; returns the tags that they have, by operation and row.
+    ///
+    /// # Errors
+    /// The response that has none.
+    pub fn tags(&self, scenario: &Scenario) -> Result<Vec<Vec<HeaderValue>>, String> {
+        let tag = |operation: &Operation, row: u64| {
+            let path = operation.path.of(row);
+            let answer = self.ask("GET", &path, String::new())?;
+            let tag = answer.headers.get(http::header::ETAG).cloned();
+            tag.ok_or_else(|| format!("GET {path}: no ETag, in a response with status {}", answer.status))
+        };
+        let rows = |operation: &Operation| if operation.revalidate { 0..scenario.data.rows } else { 0..0 };
+        let of_rows = |operation: &Operation| rows(operation).map(|row| tag(operation, row)).collect();
+        scenario.operations.iter().map(of_rows).collect()
     }
 
     /// Registers rows in a Redis, which takes them one by one.

@@ -176,9 +176,9 @@ macro_rules! built_in {
 }
 
 /// The built-in scenarios, by name.
-pub const SCENARIOS: [(&str, &str); 37] = built_in!("scenarios":
+pub const SCENARIOS: [(&str, &str); 40] = built_in!("scenarios":
     "throughput-read" "throughput-write" "rest-crud" "rest-relationships" "graphql" "graphql-twin" "blob-storage" "update" "join" "select"
-    "static-files" "lists" "quota-static" "quota-list" "sustained" "single-write" "bulk-write"
+    "static-files" "lists" "quota-static" "quota-list" "quota-image" "quota-image-mixed" "image-cached" "sustained" "single-write" "bulk-write"
     "read-throughput" "write-read-lag" "mixed-workload" "backpressure" "consistency" "peak-single" "peak-bulk" "tables-beside" "cold-storage"
     "registry-register" "registry-enumerate" "registry-multicast" "registry-multicast-closed" "registry-mixed" "registry-tenants" "registry-stalled" "registry-reading" "registry-ramp"
     "registry-burst" "registry-sustained");

@@ -61,6 +61,8 @@ struct Plan {
     scenario: Scenario,
     methods: Vec<Method>,
     content_types: Vec<HeaderValue>,
+    /// Of what the client has, by operation and row.
+    tags: Vec<Vec<HeaderValue>>,
     target: Target,
     choice: Choice,
 }
@@ -92,13 +94,15 @@ struct Thread {
 }
 
 impl Engine {
-    /// Opens all connections and runs the warm-up of a scenario, on these processors; the accounts are those of the warm-up.
+    /// Opens all connections and runs the warm-up of a scenario, on these processors; the accounts are those of the warm-up. `tags`: what
+    /// is sent as `If-None-Match`, by operation and row.
     pub fn start(
         scenario: &Scenario,
+        tags: Vec<Vec<HeaderValue>>,
         target: &Target,
         processors: Option<&[usize]>,
     ) -> Result<(Self, Vec<Account>), String> {
-        let plan = Arc::new(Plan::new(scenario, target)?);
+        let plan = Arc::new(Plan::new(scenario, tags, target)?);
         let left = Left::new(Some(scenario.load.warm_up_requests));
         let start = |number| {
             let (starts, started) = mpsc::channel();
@@ -181,7 +185,7 @@ impl Measured {
 }
 
 impl Plan {
-    fn new(scenario: &Scenario, target: &Target) -> Result<Self, String> {
+    fn new(scenario: &Scenario, tags: Vec<Vec<HeaderValue>>, target: &Target) -> Result<Self, String> {
         let method = |operation: &Operation| {
             operation.method.parse::<Method>().map_err(|_| "a method that HTTP has not".to_owned())
         };
@@ -191,6 +195,7 @@ impl Plan {
         Ok(Self {
             methods: scenario.operations.iter().map(method).collect::<Result<_, _>>()?,
             content_types: scenario.operations.iter().map(content).collect::<Result<_, _>>()?,
+            tags,
             target: target.clone(),
             choice: Choice::new(scenario.data.distribution, scenario.data.rows),
             scenario: scenario.clone(),
@@ -206,6 +211,9 @@ impl Plan {
         *request.uri_mut() = described.path.of(row).parse().unwrap_or_default();
         if body.is_some() {
             request.headers_mut().insert(http::header::CONTENT_TYPE, self.content_types[operation].clone());
+        }
+        if let Some(tag) = self.tags[operation].get(row as usize) {
+            request.headers_mut().insert(http::header::IF_NONE_MATCH, tag.clone());
         }
         request
     }

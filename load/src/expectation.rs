@@ -9,6 +9,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::json::Json;
+use crate::picture::Picture;
 use crate::template::Template;
 
 /// What an answer must be; of the keys about the body at least one is there.
@@ -41,12 +42,15 @@ pub struct Expectation {
     /// The length of the body in bytes; 0 where none may come.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<usize>,
+    /// What picture the body is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub picture: Option<Picture>,
 }
 
 impl Expectation {
     /// Whether it says anything about the body.
     pub fn is_about_the_body(&self) -> bool {
-        self.body.is_some() || self.is_about_json() || self.bytes.is_some()
+        self.body.is_some() || self.is_about_json() || self.bytes.is_some() || self.picture.is_some()
     }
 
     /// Whether it says anything about JSON in the body.
@@ -77,6 +81,7 @@ impl Expectation {
             return Err(Failure::Status(status));
         }
         let right = self.bytes.is_none_or(|bytes| bytes == body.len())
+            && (self.picture.is_none() || self.picture == Picture::read(body))
             && self.body.as_ref().is_none_or(|expected| expected.of(row).as_bytes() == body);
         let read = match self.is_about_json() {
             true => Json::read(body).filter(|read| self.reads_right(row, read)).map(Some),

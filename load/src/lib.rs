@@ -16,6 +16,7 @@ pub mod random;
 pub mod schedule;
 pub mod template;
 pub mod json;
+pub mod picture;
 pub mod expectation;
 pub mod event;
 pub mod scenario;

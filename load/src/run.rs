@@ -133,7 +133,8 @@ impl<'a> Filled<'a> {
         live::phase(Phase::WarmUp);
         let requests = || subscribers.as_ref().map_or_else(Requests::default, Running::requests);
         let warm = || {
-            let (engine, accounts) = Engine::start(scenario, &target, processors)?;
+            let tags = self.client.tags(scenario)?;
+            let (engine, accounts) = Engine::start(scenario, tags, &target, processors)?;
             interrupt::not_asked()?;
             let counts = target.reach.lost().map_or_else(|| all_right(&accounts), Err)?;
             let asked_before = requests();

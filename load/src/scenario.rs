@@ -4,6 +4,8 @@
 //! something else. The same structure, as it was run, stands in the result.
 
 mod faults;
+mod file;
+mod one_or_more;
 mod programs;
 mod slots;
 mod streams;
@@ -14,14 +16,18 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
+use bytes::Bytes;
 use clap::ValueEnum;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use crate::expectation::Expectation;
 use crate::random::Distribution;
 use crate::schedule::Schedule;
 use crate::template::Template;
 
+use one_or_more::one_or_more;
+
+pub use file::File;
 pub use programs::{Beside, Check};
 pub use slots::{MESSAGE, Over, Registry, Slot};
 pub use streams::{Acknowledges, Items, Of, RefusedBy, Restarts, Stage, Subscribers};
@@ -138,9 +144,9 @@ pub struct Data {
     /// How requests choose among the rows that stay.
     #[serde(default)]
     pub distribution: Distribution,
-    /// What is uploaded beside each row.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub blob: Option<Blob>,
+    /// What is uploaded beside each row. (In results of before it was one, `blob`.)
+    #[serde(default, alias = "blob", deserialize_with = "one_or_more", skip_serializing_if = "Vec::is_empty")]
+    pub blobs: Vec<Blob>,
     /// Rows of other tables, to which those of the table lead; no request takes them away.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub related: Vec<Related>,
@@ -150,13 +156,36 @@ pub struct Data {
 }
 
 /// Bytes beside a row.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Blob {
     /// Where they are.
     pub path: Template,
-    /// What they are.
-    pub content: Template,
+    /// What they are: a text, or a file beside the scenario.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<Template>,
+    /// What they are, in place of a text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<File>,
+    /// Their media type.
+    #[serde(default = "any_bytes", skip_serializing_if = "is_any_bytes")]
+    pub r#type: String,
+}
+
+fn any_bytes() -> String {
+    "application/octet-stream".to_owned()
+}
+
+fn is_any_bytes(media_type: &String) -> bool {
+    *media_type == any_bytes()
+}
+
+impl Blob {
+    /// The bytes beside a row.
+    pub fn of(&self, row: u64) -> Bytes {
+        let text = self.content.as_ref().map(|content| content.of(row).into());
+        text.or_else(|| self.file.as_ref().map(|file| file.bytes.clone())).unwrap_or_default()
+    }
 }
 
 /// Rows of another table.
@@ -301,6 +330,9 @@ pub struct Operation {
     /// Whether a user sends a request without an answer again, as it was, until it has one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub retry: bool,
+    /// Whether the client has what it asks for: it sends the `ETag` that the path had before the warm-up as `If-None-Match`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub revalidate: bool,
     /// What the same user asks next, as part of the same operation, before it has its end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub follow: Vec<Follow>,
@@ -476,20 +508,6 @@ pub enum Bound {
     },
 }
 
-/// Reads a list; a number is a list of one.
-fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Vec<usize>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Numbers {
-        One(usize),
-        More(Vec<usize>),
-    }
-    Ok(match Numbers::deserialize(deserializer)? {
-        Numbers::One(number) => vec![number],
-        Numbers::More(numbers) => numbers,
-    })
-}
-
 /// What must not grow with the age of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -536,8 +554,12 @@ impl Scenario {
         let refusal = |key: String, reason: String| Refusal { file: file.to_owned(), key, reason };
         let read = toml::Deserializer::parse(text)
             .map_err(|error| refusal(".".to_owned(), error.to_string().trim().replace('\n', " ")))?;
-        let scenario: Self = serde_path_to_error::deserialize(read)
+        let mut scenario: Self = serde_path_to_error::deserialize(read)
             .map_err(|error| refusal(error.path().to_string(), error.inner().message().to_owned()))?;
+        for (at, blob) in scenario.data.blobs.iter_mut().enumerate() {
+            let read = blob.file.as_mut().map_or(Ok(()), |beside| beside.read(file.as_ref()));
+            read.map_err(|reason| refusal(format!("data.blobs[{at}].file"), reason))?;
+        }
         match scenario.fault() {
             None => Ok(scenario),
             Some((key, reason)) => Err(refusal(key, reason)),

@@ -9,11 +9,11 @@ use strata_load::scenario::Scenario;
 
 const GOOD: &str = include_str!("../scenarios/rest-crud.toml");
 
-/// The names of files in a folder of this package.
+/// The names of the TOML files in a folder of this package.
 fn files(folder: &str) -> BTreeSet<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
-    let name = |entry: std::io::Result<std::fs::DirEntry>| entry.unwrap().path().file_stem().unwrap().to_owned();
-    std::fs::read_dir(folder).unwrap().map(|entry| name(entry).into_string().unwrap()).collect()
+    let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter_map(|name| Some(name.strip_suffix(".toml")?.to_owned())).collect()
 }
 
 #[test]
@@ -109,6 +109,16 @@ fn mistakes_are_refused_by_their_key() {
         ("path = \"/Product/p{n}\"", "path = \"/Product/p{m}\"", "operations[0].path"),
         ("expect = { status = 204, bytes = 0 }", "", "operations[5]"),
         ("expect = { status = 204, bytes = 0 }", "expect = { status = 204 }", "operations[5].expect"),
+        (
+            "expect = { status = 204, bytes = 0 }",
+            "expect = { status = 204, bytes = 0 }\nrevalidate = true",
+            "operations[5].revalidate",
+        ),
+        (
+            "expect = { status = 204, bytes = 0 }",
+            "expect = { status = 200, picture = { type = \"image/gif\", width = 1, height = 1 } }",
+            "operations[5].expect.picture.type",
+        ),
         ("name = \"put\"", "name = \"post\"", "operations[3].name"),
         ("operations = [\"get list\"]", "operations = [\"get\"]", "effects[1].operations"),
         ("each = 1.0", "each = 0.0", "effects[0].each"),
@@ -387,5 +397,32 @@ fn files_are_below_their_folder() {
     for wrong in ["", "a/b", "../a", "a.b", "a b", "a\\nb", "a\\u0000b", &long] {
         let text = GOOD.replacen("name = \"rest-crud\"", &format!("name = \"{wrong}\""), 1);
         assert_eq!(Scenario::parse("file.toml", &text).unwrap_err().key, "name", "{wrong}");
+    }
+}
+
+#[test]
+fn a_blob_is_a_text_or_a_file_beside_the_scenario() {
+    let text = include_str!("../scenarios/quota-image.toml");
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("logo-2000.png"), "of its own").unwrap();
+    std::fs::write(folder.path().join("photograph-12mp.jpg"), "too").unwrap();
+    let place = folder.path().join("mine.toml");
+    let parse = |text: &str| Scenario::parse(place.to_str().unwrap(), text);
+    let contents = |scenario: &Scenario| scenario.data.blobs.iter().map(|blob| blob.of(0)).collect::<Vec<_>>();
+    assert_eq!(contents(&parse(text).unwrap()), ["of its own", "too"]);
+    let built_in = scenario("quota-image").unwrap();
+    assert_eq!(contents(&built_in)[0].len(), include_bytes!("../scenarios/logo-2000.png").len());
+    let one = text.find("blobs = [").unwrap()..text.find("server_options").unwrap();
+    let with = |blob: &str| parse(&[&text[..one.start], &format!("blob = {blob}\n"), &text[one.end..]].concat());
+    assert_eq!(contents(&with("{ path = \"/Photo/p{n}/logo\", content = \"{filler:3}\" }").unwrap())[0].len(), 3);
+    for (wrong, key) in [
+        ("{ path = \"/Photo/p{n}/logo\" }", ""),
+        ("{ path = \"/Photo/p{n}/logo\", content = \"x\", file = \"logo-2000.png\" }", ""),
+        ("{ path = \"/Photo/p{n}/logo\", file = \"../logo-2000.png\" }", ".file"),
+        ("{ path = \"/Photo/p{n}/logo\", file = \"nowhere.png\" }", ".file"),
+        ("{ path = \"/Photo/p{n}/logo\", content = \"x\", type = \"a\\nb\" }", ".type"),
+    ] {
+        let refusal = with(wrong).unwrap_err();
+        assert!(refusal.key.starts_with("data.blobs[0]") && refusal.key.ends_with(key), "{wrong}: {refusal}");
     }
 }

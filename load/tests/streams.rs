@@ -315,7 +315,7 @@ fn keys_of_streams_are_refused_where_they_make_no_sense() {
         ("stream = \"S\"", "", "data.table"),
         ("stream = \"S\"", "stream = \"S\"\ntable = \"T\"", "data.stream"),
         ("stream = \"S\"", "stream = \"S/bulk\"", "data.stream"),
-        ("stream = \"S\"", "stream = \"S\"\nblob = { path = \"/S/{n}\", content = \"x\" }", "data.blob"),
+        ("stream = \"S\"", "stream = \"S\"\nblobs = [{ path = \"/S/{n}\", content = \"x\" }]", "data.blobs"),
         ("\"seed {n}\"", "\"{items}\"", "data.row"),
         ("path = \"/S/bulk\"", "path = \"/S/bulk/{items}\"", "operations[1].path"),
         ("bulk {n}", "bulk {items}", "operations[1].items.each"),

@@ -18,6 +18,7 @@ from run_benches.stats.estimates import Estimate, median
 from run_benches.store.runs import Bench, Ratio, Run, State
 
 LAYERS = (
+    "pictures",
     "encoding",
     "storage",
     "locking",

@@ -99,7 +99,7 @@ def steps(full: bool) -> list[Step]:
     ]
     if full:
         found += [
-            Step("bodies and queries at random, for longer", _at_random),
+            Step("bodies, queries and pictures at random, for longer", _at_random),
             Step("tests that take long", _cargo(["test", "--release", "--test", "main", "--", "--ignored"])),
             Step("RocksDB is compiled once", _rocksdb_once),
             Step("a baseline of Criterion's, saved and compared", _criterion_baseline),
@@ -215,9 +215,11 @@ def _published_rows() -> bool:
 
 
 def _at_random() -> bool:
-    """What `cargo test` reads at random, twenty-five times as much of it."""
+    """What `cargo test` reads at random, twenty-five times as much of it, and a hundred times as many pictures."""
     toolchain.check()
-    return _call(["cargo", "test", "--release", "--lib", "--", "encoding::body", "query::parse", "streams::event"], {"STRATA_FUZZ_CASES": "100000"})
+    texts = _call(["cargo", "test", "--release", "--lib", "--", "encoding::body", "query::parse", "streams::event"], {"STRATA_FUZZ_CASES": "100000"})
+    pictures = _call(["cargo", "test", "--release", "--lib", "--", "pictures::tests::hostile"], {"STRATA_FUZZ_CASES": "1000000"})
+    return texts and pictures
 
 
 def _rocksdb_once() -> bool:

@@ -6,6 +6,7 @@ quotient of two of them whose name says of what; a quantile that may not be told
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from statistics import median
 from typing import Any
 
 from run_benches.analysis import figures, load_figures
@@ -21,6 +22,12 @@ QUANTILES = (0.5, 0.9, 0.95, 0.99, 0.995, 0.999)
 SPREAD_QUANTILES = (0.5, 0.99)
 """Those whose spread between repeats is shown."""
 
+QUOTA_QUANTILES = (0.99, 0.995, 0.999)
+"""Those of the published test of quotas, beside the median."""
+
+PERIOD_SECONDS = 0.1
+"""In which the kernel gives a quota (`PERIOD_US` in load/src/quota.rs)."""
+
 MESSAGE_QUANTILES = (0.5, 0.95, 0.99)
 """Those of the way of a message."""
 
@@ -31,6 +38,11 @@ TOO_FEW = "too few"
 """What stands for a quantile that fewer than ten requests are beyond; the table is wide."""
 
 _SPREAD = "In brackets the spread between repeats, each of processes of its own; of one process there is none to show."
+
+_QUOTAS = (
+    "Medians of the repeats. Per CPU is by the limit; operations of a mix share it. In a period of 100 ms that is throttled the server had used"
+    f" up its share. `{TOO_FEW}: n`: fewer than ten of the n requests lie beyond that quantile."
+)
 
 _LEGEND = f"`{TOO_FEW}`: fewer than ten requests lie beyond that quantile. `{BEYOND}`: it is later than any that was measured, since requests were dropped or censored."
 
@@ -51,7 +63,7 @@ def markdown(run: LoadRun, drawn: Sequence[Picture]) -> str:
 
 def body(run: LoadRun, drawn: Sequence[Picture]) -> list[str]:
     """All that the page says of the figures, without its title."""
-    lines = [*_not_run(run), *_validity(run), *_cpu(run, drawn)]
+    lines = [*_not_run(run), *_validity(run), *_cpu(run, drawn), *_quotas(run)]
     for number, one in enumerate(load_figures.measured(run), start=1):
         lines += _scenario(one, [picture for picture in drawn if picture.name.startswith(f"load-{number}-")])
     return lines
@@ -144,6 +156,43 @@ def _used(measured: Measured) -> list[str]:
         *(_spread(server, figures.time_spread), _spread(client, figures.time_spread), _spread([1e9 / found for found in server], figures.amount_spread)),
         figures.percent(demand),
     ]
+
+
+def _quotas(run: LoadRun) -> list[str]:
+    """Each operation under each limit of the server, in the columns of the published test; how much of the limit was used stands beside them."""
+    body = [_of_quota(one, cell.operation) for one in load_figures.measured(run) if one.first.quota for cell in one.first.cells]
+    if not body:
+        return []
+    columns = ["scenario", "repeats>", "limit, of a processor>", "operation", "ok/s>", "ok/s per CPU>", "p50>", "mean>", "deviation>"]
+    columns += [*(f"p{quantile * 100:g}>" for quantile in QUOTA_QUANTILES), "failed>", "share used>", "throttled periods>"]
+    return ["## Under quotas", "", _QUOTAS, "", *tables.markdown(columns, body), ""]
+
+
+def _of_quota(measured: Measured, name: str) -> list[str]:
+    results, limit = measured.results, measured.first.scenario.load.server_cpus
+    assert limit
+    cells = [cell for result in results for cell in result.cells if cell.operation == name]
+    rate = median([cell.counts.ok / result.window.seconds for result, cell in zip(results, cells, strict=True)])
+    found: list[Statistics] = [one for cell in cells if (one := getattr(cell, load_pictures.kind_of(measured.first)))]
+    times = [figures.time(median(values)) if values else figures.NOT_RUN for values in ([one.mean for one in found], [one.standard_deviation for one in found])]
+    used = [result.processes.server.seconds / result.window.seconds / limit for result in results if result.processes.server]
+    throttled = [result.quota.throttled_periods for result in results if result.quota]
+    periods = sum(result.window.seconds for result in results) / PERIOD_SECONDS
+    return [
+        *(measured.name, str(len(results)), f"{limit:g}", name, figures.amount(rate), figures.amount(rate / limit)),
+        *(_median_of(found, 0.5), *times, *(_median_of(found, quantile) for quantile in QUOTA_QUANTILES)),
+        *(str(sum(sum(cell.counts.failed.values()) for cell in cells)), figures.percent(median(used)) if used else figures.NOT_MEASURED),
+        figures.NOT_MEASURED if None in throttled else f"{sum(filter(None, throttled))} of {periods:.0f}",
+    ]
+
+
+def _median_of(found: Sequence[Statistics], quantile: float) -> str:
+    """A quantile, the median of all repeats; or the numbers of requests that are too few to tell it."""
+    values = [value for one in found if (value := load_figures.at(one, quantile)[1]) is not None]
+    told = {text for one in found if (text := _quantile(one, quantile)) in (TOO_FEW, BEYOND)}
+    if TOO_FEW in told:
+        return f"{TOO_FEW}: {', '.join(str(one.count) for one in found)}"
+    return BEYOND if told else figures.time(median(values)) if values else figures.NOT_RUN
 
 
 def _spread(values: Sequence[float], shown: Callable[[Spread], str]) -> str:

@@ -291,6 +291,14 @@ class Pinned:
 
 
 @dataclass
+class Limited:
+    """The quota of a server: what set it, and in how many periods the server had used it up, where the kernel counts them."""
+
+    mechanism: str
+    throttled_periods: int | None
+
+
+@dataclass
 class Result:
     """What is read of a result of the load tool."""
 
@@ -311,6 +319,7 @@ class Result:
     aborted: bool
     counters: Counters
     pinned: Pinned | None = None
+    quota: Limited | None = None
     stages: list[Stage] = field(default_factory=list)
     promises: dict[str, Kept] | None = None
     kills: list[int] | None = None

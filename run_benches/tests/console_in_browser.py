@@ -6,10 +6,12 @@ binary as it is built, so that what is looked at is what people get.
 
 import json
 import re
+import struct
 import subprocess
 import threading
 import urllib.parse
 import urllib.request
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -33,6 +35,10 @@ type Audit @stream @export
 REGISTRY = """
 type Device @table(expiration: 3600) @multicast @export { id: ID! @primaryKey  room: String @indexed  ttl: Int @ttl }
 type Plain @table @export { id: ID! @primaryKey }
+"""
+
+PHOTOS = """
+type Photo @table @export { id: ID! @primaryKey  free: Blob  listed: Blob @thumb(sizes: ["900x900", "30x0"]) }
 """
 
 LONG = 9007199254740993
@@ -292,6 +298,31 @@ def test_registrations_have_a_remaining_life(registry: str, tab: browser.Tab) ->
     run(tab, "select=room")
     tab.wait_for("document.querySelectorAll('#rows th').length == 2 && !document.querySelector('.life')")
     only_the_server(tab, registry)
+
+
+def png(width: int, height: int) -> bytes:
+    """A picture of one colour."""
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    rows = zlib.compress((b"\0" + b"\x20\x60\xa0" * width) * height)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">2I5B", width, height, 8, 2, 0, 0, 0)) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
+def test_a_blob_that_is_a_picture_is_shown_as_a_thumbnail(built: None, tab: browser.Tab) -> None:
+    with serving.running(PHOTOS) as url:
+        send(f"{url}/Photo", [{"id": "a"}, {"id": "b"}, {"id": "c"}])
+        for path, content in (("a/free", png(300, 200)), ("b/listed", png(300, 200)), ("c/free", b"no picture")):
+            request = urllib.request.Request(f"{url}/Photo/{path}", content, {"content-type": "image/png"}, method="PUT")
+            with urllib.request.urlopen(request) as answer:
+                assert answer.status == 201
+        tab.open(f"{url}/_console#Photo?sort=id")
+        settled(tab, 3)
+        tab.wait_for("document.querySelectorAll('#rows img').length == 2 && [...document.querySelectorAll('#rows img')].every(one => one.complete)")
+        assert tab.evaluate("[...document.querySelectorAll('#rows img')].map(one => [one.naturalWidth, one.naturalHeight])") == [[60, 40], [30, 20]]
+        shown = [row[2:] for row in rows(tab)[1:]]
+        assert [[cell.strip() for cell in row] for row in shown] == [["/Photo/a/free", "null"], ["null", "/Photo/b/listed"], ["/Photo/c/free", "null"]]
+        assert fits(tab)
 
 
 def listening(url: str, heard: list[Any]) -> threading.Thread:

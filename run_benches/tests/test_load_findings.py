@@ -100,6 +100,22 @@ def test_a_limit_is_named_only_where_it_is_shown() -> None:
     assert load_findings.limits(load)[0].server_share is None
 
 
+def test_operations_under_a_quota_stand_in_the_columns_of_the_published_test() -> None:
+    load = a_load_run()
+    assert "## Under quotas" not in "\n".join(load_page.body(load, []))
+    raw(load)["scenario"]["load"]["server_cpus"], raw(load)["quota"] = 0.5, {"mechanism": "cpu.max", "throttled_periods": 42}
+    text = "\n".join(load_page.body(load, []))
+    (line,) = re.findall(r"^\| rest-crud \| 1 \| 0.5 \| get list \|.*$", text, re.MULTILINE)
+    assert "| 104 | 207 |" in line and line.endswith("| too few: 518 | 0 | 20 % | 42 of 50 |")
+    first = load.scenarios.pop("rest-crud")
+    for repeat in (1, 2):
+        cell = copy.deepcopy(first)
+        assert cell.result
+        cell.result["scenario"]["repeat"], cell.result["quota"]["throttled_periods"] = repeat, None if repeat == 2 else 3
+        load.scenarios[f"rest-crud-repeat-{repeat}"] = cell
+    assert re.search(r"^\| rest-crud \| 2 \| 0.5 \| get list \|.*\| too few: 518, 518 \| 0 \| 20 % \| not measured \|$", "\n".join(load_page.body(load, [])), re.MULTILINE)
+
+
 def test_of_an_invalid_window_nothing_is_told() -> None:
     load = a_load_run()
     raw(load)["validity"] = "invalid"

@@ -68,6 +68,11 @@ impl Reader {
         self.manifest.length_bytes
     }
 
+    /// Returns what the bytes are stored under, which never change: the table and the number of the upload.
+    pub fn upload(&self) -> (u32, u64) {
+        (self.table, self.upload)
+    }
+
     /// Returns the media type given when the blob was written.
     pub fn media_type(&self) -> &str {
         &self.manifest.media_type

@@ -189,9 +189,19 @@ function cell(table, { name: column, isNumber }, value) {
   if (typeof value === "object") return element("td", { class: "json", title: written(value, "", "  ").slice(0, 2000) }, written(value).slice(0, 200));
   const text = String(value);
   const to = table.relationships.find(({ many, key }) => !many && key === column);
+  const blob = table.attributes.find(({ name, type }) => name === column && type === "Blob");
+  if (blob) return element("td", { class: "blob" }, pictureAt(text, blob));
   const other = to && tables.find(({ name }) => name === to.table);
   const inside = other ? element("a", { href: addressOf(other.name, `${other.primary_key}===${inQuery(text)}`) }, text) : text.slice(0, 200);
   return element("td", { title: text.length > 40 && text.slice(0, 2000) }, inside);
+}
+
+/** A link to a blob; where that is a picture, with a thumbnail of it. */
+function pictureAt(path, { thumb_sizes: sizes = ["0x40"] }) {
+  const side = (size) => Math.max(...size.match(/\d+/g));
+  const smallest = sizes.reduce((one, other) => (side(other) < side(one) ? other : one));
+  const picture = element("img", { src: `${path}?thumb=${smallest}`, alt: "", loading: "lazy", onerror: () => picture.remove() });
+  return element("a", { href: path }, picture, path);
 }
 
 function open(table, record) {

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::{ACCEPT_PATCH, Answer, with_body};
 use crate::error::{Error, OffsetFault, Place, RemoteFault};
+use crate::pictures::{Fault, FaultKind};
 
 /// The media type of problems.
 pub const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
@@ -82,6 +83,8 @@ pub enum Failure {
     ForeignOrigin,
     /// A request for an upload that a web page would execute.
     ExecutedUpload,
+    /// The blob is no picture that can be made smaller.
+    Picture(Fault),
     /// A handler panicked, with this message.
     Panicked(String),
     /// An operation of a batch failed, and nothing was written.
@@ -240,6 +243,11 @@ impl Failure {
                 ("range-not-satisfiable", "The range cannot be satisfied", 416)
             }
             Self::Misdirected { .. } => ("misdirected", "The request is for another host", 421),
+            Self::Picture(fault) => match fault.kind {
+                FaultKind::NotAPicture => ("not-a-picture", "The blob is not a picture", 422),
+                FaultKind::Damaged => ("damaged-picture", "The picture is damaged", 422),
+                FaultKind::TooLarge => ("picture-too-large", "The picture is too large", 422),
+            },
             Self::Error(Error::Busy { .. }) => ("busy", "The server is busy", 503),
             Self::Error(Error::Held { .. }) => ("full", "The partition is full", 503),
             Self::Error(Error::Remote { fault: RemoteFault::Unanswered, .. }) => {
@@ -296,6 +304,7 @@ impl Failure {
                 format!("no response within {waited_ms} ms; a write may have been applied")
             }
             Self::Range { length_bytes } => format!("the content has {length_bytes} bytes"),
+            Self::Picture(fault) => fault.detail.clone(),
             Self::Overloaded => "too many requests are in flight: retry after the delay in Retry-After".to_owned(),
             Self::LocalOnly => {
                 "this is available only to clients on the same machine, and not through a proxy".to_owned()

@@ -22,6 +22,7 @@ use super::peer::Peer;
 use super::permits::{BodyBytes, Permit};
 use super::pieces::{Broken, Piece, Pieces, Waiting};
 use super::queue::Queue;
+use super::thumbnails::Thumbnails;
 use super::{Options, body};
 use crate::error::Error;
 use crate::handlers::{
@@ -39,8 +40,9 @@ pub(super) struct Crossing {
     routes: Routes,
     syncing: Handle,
     /// The waiting work of each lane.
-    queues: [Queue; 5],
+    queues: [Queue; 6],
     pub(super) limits: Arc<Limits>,
+    pub(super) thumbnails: Thumbnails,
     /// How long a list or a blob waits for room for its next piece, and an upload for the engine.
     pub(super) longest_wait: Duration,
 }
@@ -58,6 +60,8 @@ pub struct Pools {
     pub dumping: Handle,
     /// Pieces of blobs: few threads, because more would only wait for each other in the engine.
     pub uploading: Handle,
+    /// Thumbnails: CPU-bound, no more threads than there are processors.
+    pub picturing: Handle,
     /// Syncs of the log: one thread, because one sync serves everyone waiting.
     pub syncing: Handle,
 }
@@ -65,8 +69,8 @@ pub struct Pools {
 impl From<Handle> for Pools {
     /// Uses one pool for everything.
     fn from(pool: Handle) -> Self {
-        let [reading, writing, scanning, dumping, uploading] = [(); 5].map(|()| pool.clone());
-        Self { reading, writing, scanning, dumping, uploading, syncing: pool }
+        let [reading, writing, scanning, dumping, uploading, picturing] = [(); 6].map(|()| pool.clone());
+        Self { reading, writing, scanning, dumping, uploading, picturing, syncing: pool }
     }
 }
 
@@ -307,9 +311,11 @@ impl Crossing {
         pools: Pools,
     ) -> Self {
         let (in_memory, longest_wait) = (blocking.in_memory(), Duration::from_millis(options.request_timeout_ms));
-        let Pools { reading, writing, scanning, dumping, uploading, syncing } = pools;
-        let queues = [reading, writing, scanning, dumping, uploading].map(Queue::of);
-        Self { blocking, in_memory, routes, queues, syncing, limits, longest_wait }
+        let Pools { reading, writing, scanning, dumping, uploading, picturing, syncing } = pools;
+        let queues = [reading, writing, scanning, dumping, uploading, picturing].map(Queue::of);
+        let thumbnails = Thumbnails::new(routes.options_of_handlers());
+        limits.set(Limited::Thumbnails, routes.options_of_handlers().thumbs_in_flight);
+        Self { blocking, in_memory, routes, queues, syncing, limits, thumbnails, longest_wait }
     }
 
     pub(super) fn queue(&self, lane: Lane) -> &Queue {

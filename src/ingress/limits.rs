@@ -50,11 +50,13 @@ pub enum Limited {
     AppendBytes,
     /// Multicasts without an answer.
     Multicasts,
+    /// Thumbnails in the pool.
+    Thumbnails,
 }
 
 impl Limited {
     /// All limits.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Connections,
         Self::Bodies,
         Self::BodyBytes,
@@ -68,6 +70,7 @@ impl Limited {
         Self::Appends,
         Self::AppendBytes,
         Self::Multicasts,
+        Self::Thumbnails,
     ];
 
     /// Returns its name in metrics.
@@ -86,6 +89,7 @@ impl Limited {
             Self::Appends => "appends",
             Self::AppendBytes => "append_bytes",
             Self::Multicasts => "multicasts",
+            Self::Thumbnails => "thumbnails",
         }
     }
 }

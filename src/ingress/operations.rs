@@ -37,6 +37,7 @@ use super::client;
 use super::crossing::Crossing;
 use super::limits::{Limited, Limits, Outcomes};
 use super::peer::Peer;
+use super::thumbnails;
 use crate::console::Console;
 use crate::error::Error;
 use crate::feed;
@@ -46,6 +47,7 @@ use crate::handlers::{
 };
 use crate::multicast::{self, Multicast};
 use crate::observability::Observability;
+use crate::pictures::Spec;
 use crate::routing;
 use crate::schema::IndexState;
 use crate::storage;
@@ -238,6 +240,7 @@ struct Counted {
     #[serde(skip_serializing_if = "Option::is_none")]
     redis: Option<multicast::RegistryCounters>,
     multicast: multicast::Counters,
+    thumbs: thumbnails::Counters,
     limits: BTreeMap<&'static str, Outcomes>,
 }
 
@@ -269,7 +272,8 @@ async fn counters(State(shared): State<Arc<Shared>>, Extension(Local(is_local)):
             let registry = OfRegistry { registrations, held: shared.multicast.feed().held() };
             let redis = shared.crossing.routes().registry().map(multicast::Registry::counters);
             let multicast = shared.multicast.counters();
-            Json(Counted { storage, feed, streams, registry, redis, multicast, limits }).into_response()
+            let thumbs = shared.crossing.thumbnails.counters();
+            Json(Counted { storage, feed, streams, registry, redis, multicast, thumbs, limits }).into_response()
         }
         false => refused(Failure::LocalOnly),
     }
@@ -297,6 +301,9 @@ struct Served<'t> {
 struct Described<'t> {
     name: &'t str,
     r#type: String,
+    /// The sizes of thumbnails that may be asked for, if not all may.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    thumb_sizes: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -322,8 +329,11 @@ async fn tables(State(shared): State<Arc<Shared>>) -> Response<Body> {
     let schema = shared.crossing.database().schema();
     let served = schema.tables.iter().filter(|table| table.exported).map(|table| {
         let name = |position: usize| table.attributes[position].name.as_str();
-        let attributes =
-            table.attributes.iter().map(|attribute| Described { name: &attribute.name, r#type: attribute.type_name() });
+        let attributes = table.attributes.iter().map(|attribute| Described {
+            name: &attribute.name,
+            r#type: attribute.type_name(),
+            thumb_sizes: attribute.thumb_sizes.iter().map(Spec::to_string).collect(),
+        });
         let indexes = table.indexes.iter().map(|index| Indexed {
             attributes: index.attributes().map(name).collect(),
             r#type: index.kind.name(),
@@ -487,6 +497,7 @@ async fn metrics(State(shared): State<Arc<Shared>>, Extension(Local(is_local)): 
         register_all("streams", &streams.counters(), &mut registry);
         register_all("registry", &shared.crossing.database().registrations(), &mut registry);
         register_all("multicast", &shared.multicast.counters(), &mut registry);
+        register_all("thumbs", &shared.crossing.thumbnails.counters(), &mut registry);
         if let Some(redis) = shared.crossing.routes().registry() {
             register_all("redis", &redis.counters(), &mut registry);
         }

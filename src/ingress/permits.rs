@@ -158,6 +158,7 @@ fn limit_of(lane: Lane) -> Limited {
         Lane::Writing | Lane::Uploading => Limited::Writes,
         Lane::Scanning => Limited::Lists,
         Lane::Dumping => Limited::Dumps,
+        Lane::Picturing => Limited::Thumbnails,
     }
 }
 

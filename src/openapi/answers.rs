@@ -10,6 +10,7 @@ use crate::handlers::{
     Failure,
     media::{AnswerKind, Format},
 };
+use crate::pictures::{Fault, FaultKind};
 
 /// Returns one of each kind of failure that the document describes.
 fn failures() -> Vec<Failure> {
@@ -32,6 +33,15 @@ fn failures() -> Vec<Failure> {
         Failure::ContentCoding { supported: "gzip" },
         Failure::Range { length_bytes: 88 },
         Failure::Misdirected { host: detail("example.org") },
+        Failure::Picture(Fault {
+            kind: FaultKind::NotAPicture,
+            detail: detail("the blob is no JPEG, PNG, GIF or WebP"),
+        }),
+        Failure::Picture(Fault { kind: FaultKind::Damaged, detail: detail("its last scan is cut") }),
+        Failure::Picture(Fault {
+            kind: FaultKind::TooLarge,
+            detail: detail("it has 60000000 pixels, and may have 50000000 (--thumb-pixels)"),
+        }),
         Error::storage("cannot write", "an I/O error").into(),
         Error::Full { detail: detail("the disk is nearly full") }.into(),
         Error::Busy { detail: detail("the engine is behind") }.into(),
@@ -95,7 +105,7 @@ pub(super) fn headers() -> Value {
         |description: &str, schema: Value| json!({"description": description, "required": true, "schema": schema});
     json!({
         "Allow": header("The supported methods.", json!({"type": "string"})),
-        "Accept-Ranges": header("Range requests are supported.", json!({"type": "string", "const": "bytes"})),
+        "Accept-Ranges": header("Whether range requests are supported: not of thumbnails.", json!({"type": "string", "enum": ["bytes", "none"]})),
         "Content-Range": header("The range and the total size.", json!({"type": "string", "pattern": "^bytes "})),
         "Preference-Applied": header("The preference that was applied.", json!({"type": "string", "const": "return=minimal"})),
         "ETag": header("The strong validator of the representation.", json!({"type": "string", "pattern": ETAG})),

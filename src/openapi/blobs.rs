@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::answers::{self, empty, headers_named};
-use super::paths::{DELETE, link, operation, shared, with};
+use super::paths::{DELETE, link, operation, parameter, shared, with};
+use crate::pictures::Spec;
 use crate::schema::{Attribute, Table};
 
 /// Refusals of a write of bytes; its content type is stored and never refused.
@@ -36,15 +37,29 @@ fn read(table: &Table, attribute: &Attribute) -> Value {
         json!({"description": description, "headers": headers, "content": any()})
     };
     let own = [
-        (200, answer("The bytes, with the media type they were uploaded with.", &[])),
+        (200, answer("The bytes, with the media type they were uploaded with; with `thumb`, a smaller picture.", &[])),
         (206, answer("The range that `Range` requests.", &["Content-Range"])),
         (304, empty("The client has the current version.", &["ETag"])),
     ];
+    let mut parameters = shared(&["Range", "If-Range", "If-Match", "If-None-Match"]);
+    parameters.push(thumb(attribute));
     let members = json!({
-        "parameters": shared(&["Range", "If-Range", "If-Match", "If-None-Match"]),
-        "responses": answers::of(&own, &[400, 403, 404, 406, 412, 416, 421, 500, 503]),
+        "parameters": parameters,
+        "responses": answers::of(&own, &[400, 403, 404, 406, 412, 416, 421, 422, 500, 503]),
     });
     with(of(table, attribute, "readBlob", "Reads the bytes of a blob"), members)
+}
+
+/// The size of a thumbnail: one of those that the schema lists, if it lists any.
+fn thumb(attribute: &Attribute) -> Value {
+    let sizes: Vec<_> = attribute.thumb_sizes.iter().map(Spec::to_string).collect();
+    let schema = match sizes.is_empty() {
+        true => json!({"type": "string", "pattern": Spec::PATTERN}),
+        false => json!({"type": "string", "enum": sizes}),
+    };
+    let description = "The size of a thumbnail in place of the picture: `200x100` fills a box (`t`: cut off at the bottom alone, `b`: at the \
+                       top), `200x100f` fits into it, `200x0` and `0x100` give one side.";
+    parameter("query", "thumb", description, schema)
 }
 
 fn write(table: &Table, attribute: &Attribute) -> Value {

@@ -20,6 +20,7 @@ use crate::handlers::{
     streams::Followed,
 };
 use crate::multicast::Registry;
+use crate::pictures::Spec;
 use crate::query::{Limits, Query};
 use crate::schema::{Stream, Table};
 use crate::streams::{RequestKind, Streams, Unfinished};
@@ -102,6 +103,8 @@ pub struct Blob<'r> {
     pub id: Cow<'r, str>,
     /// Position of the attribute in the schema; of type Blob.
     pub attribute: usize,
+    /// The size of the thumbnail that is asked for in place of the bytes.
+    pub thumbnail: Option<Spec>,
 }
 
 /// An operation on the bytes of a blob.
@@ -139,6 +142,8 @@ pub enum Lane {
     Dumping,
     /// Flushes, which bound the write rate of blobs.
     Uploading,
+    /// CPU, for pictures: what one takes is a thousand times what a page of a list does.
+    Picturing,
 }
 
 /// Longer queries are not even parsed on a worker thread.
@@ -464,7 +469,7 @@ impl<'r> Route<'r> {
             Target::Graphql(asked, transport) => {
                 self.routes.graphql.answer(database, &asked.request(body)?, *transport)
             }
-            Target::Blob(Blob { access: Access::Delete, table, id, attribute }) => {
+            Target::Blob(Blob { access: Access::Delete, table, id, attribute, .. }) => {
                 blobs::remove(database, table, id, *attribute, headers)
             }
             Target::Load(_) | Target::Blob(_) => unreachable!("it is streamed"),

@@ -32,8 +32,9 @@ fn describe(routes: &Routes, method: &str, uri: &str, headers: &HeaderMap) -> St
         }
         Some(Ok(Route { target: Target::Options(_), .. })) => "options".to_owned(),
         Some(Ok(Route { target: Target::Load(table), .. })) => format!("load {}", table.name),
-        Some(Ok(Route { target: Target::Blob(Blob { access, table, id, attribute }), .. })) => {
-            format!("{access:?} {} {id} {}", table.name, table.attributes[attribute].name)
+        Some(Ok(Route { target: Target::Blob(Blob { access, table, id, attribute, thumbnail }), .. })) => {
+            let thumbnail = thumbnail.map(|size| format!(" as {size}")).unwrap_or_default();
+            format!("{access:?} {} {id} {}{thumbnail}", table.name, table.attributes[attribute].name)
         }
         Some(Ok(Route { target: Target::Table(table, verb), .. })) => match verb {
             Verb::Read(id) => format!("read {} {id}", table.name),
@@ -100,7 +101,11 @@ fn paths_and_methods() {
         ("OPTIONS", "/Product/1/picture", "options"),
         ("PATCH", "/Product/1/picture", "405"),
         ("POST", "/Product/query/picture", "405"),
-        ("GET", "/Product/1/picture?thumb=64x64", "400"),
+        ("GET", "/Product/1/picture?thumb=64x64", "Read Product 1 picture as 64x64"),
+        ("HEAD", "/Product/1/picture?thumb=0x64", "Describe Product 1 picture as 0x64"),
+        ("GET", "/Product/1/picture?thumb=64", "400"),
+        ("GET", "/Product/1/picture?thumb=64x64&x", "400"),
+        ("PUT", "/Product/1/picture?thumb=64x64", "400"),
         ("PUT", "/Product/1/picture?x", "400"),
         ("GET", "/Product/1/name", "404"),
         ("OPTIONS", "/Product/1/name", "404"),

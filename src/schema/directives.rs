@@ -49,7 +49,7 @@ pub(super) const OF_STREAMS: [Directive; 2] = [
 const EXPORT: Directive = Directive::once("export", &[]);
 
 /// The directives of an attribute.
-pub(super) const OF_ATTRIBUTES: [Directive; 8] = [
+pub(super) const OF_ATTRIBUTES: [Directive; 9] = [
     Directive::once("primaryKey", &[]),
     Directive::repeatable("indexed", &["type"]),
     Directive::once("unique", &[]),
@@ -58,6 +58,7 @@ pub(super) const OF_ATTRIBUTES: [Directive; 8] = [
     Directive::once("updatedTime", &[]),
     Directive::once("expiresAt", &[]),
     Directive::once("ttl", &[]),
+    Directive::once("thumb", &["sizes"]),
 ];
 
 /// The directive of a relationship.

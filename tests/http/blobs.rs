@@ -405,7 +405,7 @@ fn a_backup_has_the_blobs() {
 
 /// A line of what Linux says of a process, in bytes.
 #[cfg(target_os = "linux")]
-fn memory(process: u32, field: &str) -> u64 {
+pub fn memory(process: u32, field: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
     line.trim_matches(|character: char| !character.is_ascii_digit()).parse::<u64>().unwrap() << 10

@@ -91,13 +91,28 @@ impl Data {
                 return fault("table", "the rows are in a table, or are the events of a stream: data.stream");
             }
             (Some(_), Some(_)) => return fault("stream", "the rows are in a table or a stream, not both"),
-            (None, Some(_)) if self.blob.is_some() => return fault("blob", "an event has none"),
+            (None, Some(_)) if !self.blobs.is_empty() => return fault("blobs", "an event has none"),
             (None, Some(stream)) if !is_name(stream) => return fault("stream", "a name of GraphQL"),
             (Some(_), None) | (None, Some(_)) => {}
         }
-        let blob = self.blob.iter().flat_map(|blob| [("blob.path", &blob.path), ("blob.content", &blob.content)]);
+        for (at, blob) in self.blobs.iter().enumerate() {
+            let fault = |key: &str, reason: &str| fault(&format!("blobs[{at}].{key}"), reason);
+            match (&blob.content, &blob.file) {
+                (Some(_), Some(_)) => return fault("file", "what is uploaded is a text or a file, not both"),
+                (None, None) => return fault("file", "what is uploaded is a text or a file beside the scenario"),
+                _ => {}
+            }
+            let mut templates =
+                [("path", &blob.path)].into_iter().chain(blob.content.as_ref().map(|content| ("content", content)));
+            if let Some((key, _)) = templates.find(|(_, template)| !template.is_of_row()) {
+                return fault(key, NO_ITEMS);
+            }
+            if http::HeaderValue::from_str(&blob.r#type).is_err() {
+                return fault("type", "no value of a header of HTTP");
+            }
+        }
         let related = self.related.iter().map(|related| ("related", &related.row));
-        let mut templates = [("row", &self.row)].into_iter().chain(blob).chain(related);
+        let mut templates = [("row", &self.row)].into_iter().chain(related);
         if let Some((key, _)) = templates.find(|(_, template)| !template.is_of_row()) {
             return fault(key, NO_ITEMS);
         }
@@ -226,6 +241,14 @@ impl Scenario {
             }
             if http::HeaderValue::from_str(&operation.content_type).is_err() {
                 return fault("content_type", "no value of a header of HTTP");
+            }
+            if operation.revalidate
+                && (operation.method != "GET" || operation.row != Row::Seeded || operation.path.has_call())
+            {
+                return fault("revalidate", "of a GET of rows that stay");
+            }
+            if operation.expect.picture.as_ref().is_some_and(|picture| !picture.is_readable()) {
+                return fault("expect.picture.type", "image/png or image/jpeg");
             }
             if !(200..600).contains(&operation.expect.status) {
                 return fault("expect.status", "from 200 to 599");

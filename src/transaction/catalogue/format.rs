@@ -176,7 +176,15 @@ impl StoredAttribute {
         let list = element.is_some();
         let fixed_width = (!list && kind.has_fixed_width()).then_some(*fixed_widths);
         *fixed_widths += usize::from(fixed_width.is_some());
-        Ok(Attribute { name: self.name.clone(), kind, list, required: self.required, stamp: None, fixed_width })
+        Ok(Attribute {
+            name: self.name.clone(),
+            kind,
+            list,
+            required: self.required,
+            stamp: None,
+            fixed_width,
+            thumb_sizes: Vec::new(),
+        })
     }
 }
 
