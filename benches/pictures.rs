@@ -14,9 +14,11 @@ use std::fs;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use image::imageops::FilterType;
 use image::{DynamicImage, ImageFormat};
+use rustix::time::{ClockId, clock_gettime};
 use strata::pictures::Picture;
 use strata_harness::{Depth, Facts, State, Suite, Unit, memory_directory, suite, temporary_directory};
 use tempfile::TempDir;
@@ -76,7 +78,12 @@ impl Pictures {
     }
 }
 
-impl State for Pictures {}
+impl State for Pictures {
+    fn cpu(&self) -> Option<Duration> {
+        let read = clock_gettime(ClockId::ProcessCPUTime);
+        Some(Duration::new(read.tv_sec as u64, read.tv_nsec as u32))
+    }
+}
 
 /// A picture of the load tests; the progressive one is made of the other one.
 fn bytes_of(file: &str) -> Vec<u8> {

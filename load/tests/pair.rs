@@ -13,8 +13,8 @@ fn pair(folder: &std::path::Path, words: &[&str]) -> Output {
         .args(own)
         .arg("--results")
         .arg(folder)
-        .arg("--server")
-        .arg(strata::binary())
+        // Of both sides.
+        .env("STRATA_BINARY", strata::binary())
         .args(versus)
         .output()
         .unwrap()
@@ -23,10 +23,9 @@ fn pair(folder: &std::path::Path, words: &[&str]) -> Output {
 #[test]
 fn both_sides_of_a_pair_are_runs_that_keep_every_rule() {
     let folder = tempfile::tempdir().unwrap();
-    let binary = strata::binary();
     let load = ["throughput-write", "--test-duration-secs", "0.8", "--windows", "4", "--warmup-requests", "20"];
     let versus = ["--", "throughput-write", "--test-duration-secs", "0.8", "--warmup-requests", "20", "--no-tls"];
-    let done = pair(folder.path(), &[&load[..], &versus, &["--server", binary.to_str().unwrap()]].concat());
+    let done = pair(folder.path(), &[&load[..], &versus].concat());
     // 1 is a client that was the bottleneck.
     assert!(matches!(done.status.code(), Some(0 | 1)), "{}", String::from_utf8_lossy(&done.stderr));
     let ids: Vec<String> = serde_json::from_slice(&done.stdout).unwrap();

@@ -150,9 +150,13 @@ fn a_file_that_is_wrong_ends_the_program_with_2() {
 
 #[test]
 fn a_plan_names_every_run_and_what_cannot_be_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("quotas.toml");
+    let not_run = "[not_run]\n\"from disk\" = \"too slow\"\n\"from afar\" = \"too far\"\n\n[[operations]]";
+    std::fs::write(&file, include_str!("../scenarios/quota-static.toml").replacen("[[operations]]", not_run, 1))
+        .unwrap();
     let plan = |words: &[&str]| {
-        let done =
-            Command::new(env!("CARGO_BIN_EXE_load")).args(["run", "quota-static", "--plan"]).args(words).output();
+        let done = Command::new(env!("CARGO_BIN_EXE_load")).arg("run").arg(&file).arg("--plan").args(words).output();
         let done = done.unwrap();
         (done.status.code(), String::from_utf8(done.stdout).unwrap(), String::from_utf8(done.stderr).unwrap())
     };

@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use strata_load::cargo::cargo;
 
-/// The server's binary. Built beside a test, it shares its library with the benches: without one, crates would have other features.
+/// The server's binary. Built beside a test, it shares its library with tests and benches: without one, crates would have other features.
 pub fn binary() -> PathBuf {
-    let build = ["build", "--release", "--quiet", "--bin", "strata", "--test", "features"];
+    let build = ["build", "--release", "--workspace", "--quiet", "--bin", "strata", "--test", "features"];
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     assert!(cargo().args(build).current_dir(workspace).status().unwrap().success());
     Path::new(env!("CARGO_BIN_EXE_load")).with_file_name("strata")

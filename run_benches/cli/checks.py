@@ -136,10 +136,15 @@ def _cargo(arguments: list[str], component: str | None = None, remedy: str = "")
             raise Skip("install Rust from https://rustup.rs")
         if component and processes.told(["cargo", component, "--version"], cwd=ROOT).returncode != 0:
             raise Skip(remedy)
-        toolchain.check()
-        return _call(["cargo", *arguments])
+        return _build(arguments)
 
     return do
+
+
+def _build(arguments: list[str], more: dict[str, str] | None = None) -> bool:
+    """Calls cargo as for benches, so that the library is compiled once for them and for tests."""
+    toolchain.check()
+    return _call(["cargo", *arguments], build.environment() | (more or {}))
 
 
 def _python(*arguments: str) -> Callable[[], bool]:
@@ -164,18 +169,16 @@ def _typed() -> bool:
     found = re.match(r"curl (\d+)\.(\d+)", version)
     if not found or (int(found[1]), int(found[2])) < (7, 82):
         raise Skip("apt-get install curl, of version 7.82 or later")
-    toolchain.check()
     # With other targets left out, crates would have other features, and be compiled again.
-    return _call(["cargo", "test", "--release", "--workspace", *FEATURES, "documentation::what_a_reader_types", "--", "--ignored"])
+    return _build(["test", "--release", "--workspace", *FEATURES, "documentation::what_a_reader_types", "--", "--ignored"])
 
 
 def _over_brokers() -> bool:
     """What is told by real brokers alone. Without one of them, the tests of the other run, and the step counts as skipped."""
-    toolchain.check()
     programs = brokers.environment()
     lacking = brokers.remedies(programs)
     required = {} if lacking else {"STRATA_REQUIRE_BROKERS": "1"}
-    passed = _call(["cargo", "test", "--release", "--workspace", *FEATURES, "--", *OF_BROKERS], programs | required)
+    passed = _build(["test", "--release", "--workspace", *FEATURES, "--", *OF_BROKERS], programs | required)
     if passed and lacking:
         raise Skip(" and ".join(lacking))
     return passed

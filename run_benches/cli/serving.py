@@ -3,6 +3,7 @@
 Why the binary, in a process of its own: what is asked is what people get.
 """
 
+import os
 import sys
 import tempfile
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from run_benches import processes
 from run_benches.errors import Complaint
+from run_benches.measure import build as build_of_benches
 from run_benches.places import ROOT
 from run_benches.setup import toolchain
 
@@ -22,8 +24,8 @@ START_S = 60
 def build() -> bool:
     """Builds the server; returns whether it could. Beside a test it shares its library with the benches: without one, crates would have other features."""
     toolchain.check()
-    command = ["cargo", "build", "--release", "--bin", "strata", "--test", "features"]
-    return processes.call(command, cwd=ROOT, stdout=sys.stderr) == 0
+    command = ["cargo", "build", "--release", "--workspace", "--bin", "strata", "--test", "features"]
+    return processes.call(command, cwd=ROOT, env=os.environ | build_of_benches.environment(), stdout=sys.stderr) == 0
 
 
 @contextmanager

@@ -88,11 +88,10 @@ class _Built:
 def build() -> dict[str, Path]:
     """Builds every bench, so that it can be linked anew; returns the executables by layer."""
     toolchain.check()
-    links = _links()
-    links.mkdir(parents=True, exist_ok=True)
+    links, variables = _links(), os.environ | environment()
     executables: dict[str, Path] = {}
     for arguments in _bench_arguments():
-        built, libraries = run_cargo(ROOT, toolchain.target_folder(), "bench", arguments, "the build", os.environ | relink.environment(links, links))
+        built, libraries = run_cargo(ROOT, toolchain.target_folder(), "bench", arguments, "the build", variables)
         for executable in built.values():
             relink.keep(links / executable.name, libraries)
         executables |= built
@@ -101,6 +100,13 @@ def build() -> dict[str, Path]:
         raise Complaint(f"cargo built no bench {missing[0]}: check its [[bench]] in Cargo.toml")
     serialization.store(LAST_BUILD, _Built({layer: str(path) for layer, path in executables.items()}))
     return executables
+
+
+def environment() -> dict[str, str]:
+    """The variables with which cargo builds benches. With them, tests share their library: cargo hashes who calls rustc for it."""
+    links = _links()
+    links.mkdir(parents=True, exist_ok=True)
+    return relink.environment(links, links)
 
 
 def _bench_arguments() -> Iterator[list[str]]:
