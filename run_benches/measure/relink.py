@@ -22,8 +22,9 @@ from run_benches.errors import Complaint
 from run_benches.places import shown
 from run_benches.setup import build_failure
 
-_RUSTC = """#!/bin/sh
-# rustc, as cargo calls it for the crates of the workspace. `--cfg test` stands for a bench that has a main of its own.
+_RUSTC = """#!/usr/bin/env bash
+# rustc, as cargo calls it for the crates of the workspace. `--cfg test` stands for a bench that has a main of its own. Not by sh: dash keeps
+# no variables with a hyphen, as cargo has for the binaries that tests call.
 case "$*" in *" --cfg test "*) set -- "$@" -C "linker=${0%/*}/linker" ;; esac
 exec "$@"
 """
