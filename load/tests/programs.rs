@@ -112,18 +112,33 @@ fn without_a_program_a_scenario_is_skipped() {
     );
 }
 
+/// Whether there is a shell whose last argument is a process group.
+fn has_helper(group: u32) -> bool {
+    let commands =
+        fs::read_dir("/proc").unwrap().flatten().filter_map(|process| fs::read(process.path().join("cmdline")).ok());
+    commands
+        .into_iter()
+        .any(|command| command.starts_with(b"sh\0") && command.ends_with(format!("\0sh\0{group}\0").as_bytes()))
+}
+
 #[test]
 fn a_program_ends_with_a_load_tool_that_is_killed() {
     let folder = tempfile::tempdir().unwrap();
     let copy = format!("echo $$ > {}/process\n{COPY}", folder.path().display());
     let mut load = command(folder.path(), &[("copy", &copy), ("look", LOOK)]).stdout(Stdio::null()).spawn().unwrap();
     let process = loop {
+        assert!(load.try_wait().unwrap().is_none(), "the load tool has ended");
         let text = fs::read_to_string(folder.path().join("process")).unwrap_or_default();
         match text.trim().parse::<u32>() {
             Ok(process) => break process,
             Err(_) => std::thread::sleep(Duration::from_millis(5)),
         }
     };
+    // It starts a moment before the helper that ends it.
+    while !has_helper(process) {
+        assert!(load.try_wait().unwrap().is_none(), "the load tool has ended");
+        std::thread::sleep(Duration::from_millis(5));
+    }
     load.kill().unwrap();
     load.wait().unwrap();
     // Whether anybody waits for it then is not ours to say.
