@@ -4,7 +4,7 @@
 //! head ── inline or in the pool ──┬─ the client has it: 304
 //!                                 ├─ kept ── answered
 //!                                 ├─ being made for another ── waits for that one
-//!                                 └─ else ── made in the lane, which has as many threads as there are processors
+//!                                 └─ else ── made in the lane of pictures, which has as many threads as that of lists
 //! ```
 //! One that is being made is finished though its client has disconnected: others may wait for it.
 

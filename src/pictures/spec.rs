@@ -166,14 +166,16 @@ mod tests {
 
     #[test]
     fn what_is_no_size_is_refused_and_what_is_one_is_printed_as_it_was() {
-        for spec in ["200x100", "200x100t", "200x100b", "200x100f", "200x0", "0x100", "4096x4096", "1x1"] {
+        let pattern = regex::Regex::new(Spec::PATTERN).unwrap();
+        for spec in ["200x100", "200x100t", "200x100b", "200x100f", "200x0", "0x100", "4096x4096", "1x1", "4000x999"] {
             assert_eq!(spec.parse::<Spec>().unwrap().to_string(), spec);
+            assert!(pattern.is_match(spec), "{spec}");
         }
         for spec in [
             "", "x", "200", "200x", "x100", "0x0", "0x0f", "200x0f", "0x100t", "4097x1", "1x4097", "-1x1", "+1x1",
             "01x1", "1x1 ", "1x1g", "1X1", "1x1x1", "65536x1", "1x1ff", "１x1", "é",
         ] {
-            assert!(spec.parse::<Spec>().is_err(), "{spec}");
+            assert!(spec.parse::<Spec>().is_err() && !pattern.is_match(spec), "{spec}");
         }
     }
 }

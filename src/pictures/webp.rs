@@ -25,17 +25,12 @@ const PART_BYTES: u64 = 1 << 24;
 /// The flag of alpha in the head of an extended file.
 const ALPHA: u8 = 0x10;
 
-/// What the head of a WebP says beside what every head does: the chunks of the frame, its place on the canvas, and its size.
+/// What the head of a WebP says beside what every head does: the frame, and its place on the canvas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct WebP<'b> {
-    alpha: Option<&'b [u8]>,
-    image: &'b [u8],
-    is_lossy: bool,
-    has_alpha: bool,
+    frame: Frame<'b>,
     left: usize,
     top: usize,
-    width: usize,
-    height: usize,
 }
 
 /// Whether bytes are a WebP.
@@ -78,7 +73,8 @@ pub(super) fn head(bytes: &[u8]) -> Result<(Head, WebP<'_>), Fault> {
         }
         None => (Frame::read(all()), 0, 0),
     };
-    let Frame { alpha, image, is_lossy, has_alpha, width, height } = frame.ok_or_else(damaged)?;
+    let frame = frame.ok_or_else(damaged)?;
+    let (width, height) = (frame.width, frame.height);
     let canvas = |at: usize, side: usize| match extended.filter(|_| animated.is_some()) {
         Some(extended) => number(extended, at).map(|side| side + 1),
         None => u32::try_from(side).ok(),
@@ -90,13 +86,14 @@ pub(super) fn head(bytes: &[u8]) -> Result<(Head, WebP<'_>), Fault> {
     }
     let orientation = of(b"EXIF").map(|exif| Orientation::of_exif(exif.strip_prefix(b"Exif\0\0").unwrap_or(exif)));
     let profile = of(b"ICCP").filter(|profile| (1..=PROFILE_BYTES).contains(&profile.len())).map(<[u8]>::to_vec);
-    let webp = WebP { alpha, image, is_lossy, has_alpha, left, top, width, height };
+    let webp = WebP { frame, left, top };
     let head =
         Head { width: canvas_width, height: canvas_height, orientation: orientation.unwrap_or_default(), profile };
     Ok((head, webp))
 }
 
 /// The chunks of a frame, and what their heads say.
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Frame<'b> {
     alpha: Option<&'b [u8]>,
     image: &'b [u8],
@@ -144,8 +141,8 @@ impl<'b> Frame<'b> {
 
 impl WebP<'_> {
     fn channels(&self, head: &Head) -> Channels {
-        let covers = (self.width, self.height) == (head.width as usize, head.height as usize);
-        if self.has_alpha || !covers { Channels::Rgba } else { Channels::Rgb }
+        let covers = (self.frame.width, self.frame.height) == (head.width as usize, head.height as usize);
+        if self.frame.has_alpha || !covers { Channels::Rgba } else { Channels::Rgb }
     }
 
     /// Returns the bytes that decoding and resizing take, at most.
@@ -153,14 +150,15 @@ impl WebP<'_> {
     /// # Errors
     /// `Damaged` if its codes are.
     pub(super) fn bytes(&self, head: &Head, cut: &Cut) -> Result<u64, Fault> {
-        let pixels = (self.width.next_multiple_of(16) * self.height.next_multiple_of(16)) as u64;
+        let pixels = (self.frame.width.next_multiple_of(16) * self.frame.height.next_multiple_of(16)) as u64;
         // What is given back has four bytes a pixel at most. A lossy one is 1.5 before, and its alpha 4, 1 and 1 at a time; a lossless one has
         // 4, two images of a sixteenth that say how to get at pixels, and one that assigns codes, which is there twice.
-        let decoded = 4 * pixels + if self.is_lossy && self.alpha.is_none() { 2 * pixels } else { 8 * pixels };
-        let copied = 2 * (self.image.len() + self.alpha.map_or(0, <[u8]>::len)) as u64;
+        let decoded =
+            4 * pixels + if self.frame.is_lossy && self.frame.alpha.is_none() { 2 * pixels } else { 8 * pixels };
+        let copied = 2 * (self.frame.image.len() + self.frame.alpha.map_or(0, <[u8]>::len)) as u64;
         let row = u64::from(head.width) * 4;
         let resizing = resizing_bytes(self.channels(head), head.width, head.height, cut);
-        let part = if self.is_lossy { PART_BYTES } else { 0 };
+        let part = if self.frame.is_lossy { PART_BYTES } else { 0 };
         Ok(copied + part + decoded + self.codes()? + (1 << 20) + row + resizing)
     }
 
@@ -172,15 +170,16 @@ impl WebP<'_> {
         let wrong = |error: DecodingError| Fault::damaged(error.to_string());
         let mut decoder = WebPDecoder::new(Cursor::new(self.still())).map_err(wrong)?;
         let of_frame = if decoder.has_alpha() { 4 } else { 3 };
-        let mut pixels = vec![0; self.width * self.height * of_frame];
+        let mut pixels = vec![0; self.frame.width * self.frame.height * of_frame];
         decoder.read_image(&mut pixels).map_err(wrong)?;
         let channels = self.channels(head);
         let mut rows = Rows::new(channels, head.width, head.height, cut);
         let mut row = vec![0; head.width as usize * channels.number()];
         for y in 0..head.height as usize {
             row.fill(0);
-            if let Some(y) = y.checked_sub(self.top).filter(|y| *y < self.height) {
-                let from = pixels[y * self.width * of_frame..(y + 1) * self.width * of_frame].chunks_exact(of_frame);
+            if let Some(y) = y.checked_sub(self.top).filter(|y| *y < self.frame.height) {
+                let from = pixels[y * self.frame.width * of_frame..(y + 1) * self.frame.width * of_frame]
+                    .chunks_exact(of_frame);
                 for (pixel, from) in row.chunks_exact_mut(channels.number()).skip(self.left).zip(from) {
                     pixel[channels.number() - 1] = 255;
                     pixel[..of_frame.min(channels.number())].copy_from_slice(from);
@@ -193,13 +192,13 @@ impl WebP<'_> {
 
     /// The bytes of its Huffman codes, at most.
     fn codes(&self) -> Result<u64, Fault> {
-        let stream = match (self.is_lossy, self.alpha) {
-            (false, _) => self.image.get(LOSSLESS_HEAD..),
+        let stream = match (self.frame.is_lossy, self.frame.alpha) {
+            (false, _) => self.frame.image.get(LOSSLESS_HEAD..),
             // Its lowest bits say how alpha is compressed.
             (true, Some([head, stream @ ..])) => (head & 3 == 1).then_some(stream),
             (true, _) => None,
         };
-        stream.map_or(Ok(0), |stream| lossless::bytes(stream, self.width, self.height))
+        stream.map_or(Ok(0), |stream| lossless::bytes(stream, self.frame.width, self.frame.height))
     }
 
     /// A file that has the chunks of the frame.
@@ -211,13 +210,13 @@ impl WebP<'_> {
             file.extend_from_slice(data);
             file.extend_from_slice(&[0][..data.len() % 2]);
         };
-        if let Some(alpha) = self.alpha {
+        if let Some(alpha) = self.frame.alpha {
             let side = |side: usize| u32::try_from(side - 1).expect("of 14 bits").to_le_bytes();
-            let ([w0, w1, w2, _], [h0, h1, h2, _]) = (side(self.width), side(self.height));
+            let ([w0, w1, w2, _], [h0, h1, h2, _]) = (side(self.frame.width), side(self.frame.height));
             chunk(b"VP8X", &[ALPHA, 0, 0, 0, w0, w1, w2, h0, h1, h2]);
             chunk(b"ALPH", alpha);
         }
-        chunk(if self.is_lossy { b"VP8 " } else { b"VP8L" }, self.image);
+        chunk(if self.frame.is_lossy { b"VP8 " } else { b"VP8L" }, self.frame.image);
         let length = u32::try_from(file.len() - CHUNK_HEAD).unwrap_or(u32::MAX);
         file[4..CHUNK_HEAD].copy_from_slice(&length.to_le_bytes());
         file
