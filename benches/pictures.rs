@@ -1,6 +1,6 @@
 //! Thumbnails of the pictures of the load tests: a file is read, made smaller and written, in CPU time.
 //!
-//! `thumbnail` has vipsthumbnail as its floor (Debian's `libvips-tools`; without it, its rows are left out): one thread, ten copies of a picture
+//! `thumbnail` has vipsthumbnail as its floor (Debian's `libvips-tools`; without it, its rows are left out): one thread, four copies of a picture
 //! less one, so that its start does not count. Its files are held against ours before the clock starts: ours are at most 1.1 times as long,
 //! and at most 0.0005 less similar (SSIM) to an exact average of the pixels. `rescale` has the way of the published test as its floor: the crate
 //! `image` decodes all, resizes with a triangle, and writes PNG.
@@ -160,7 +160,7 @@ fn thumbnail(suite: &mut Suite, case: Case, has_vips: bool) {
 /// The published way, and ours to the same sizes.
 fn rescale(suite: &mut Suite, name: &str, file: &'static str, sizes: &'static [u32], (at_least, aim): (f64, f64)) {
     let number = sizes.len() as u64;
-    // A photograph takes too long for a default run, as ten pictures of vipsthumbnail do.
+    // A photograph takes too long for a default run, as pictures of vipsthumbnail do.
     let depth = if file == LOGO { Depth::Default } else { Depth::Full };
     let about = facts(format!("reads a picture, makes it smaller and writes it, to each of {number} sizes"), file);
     let about = about.unit(Unit::Elements, number).floor("image", at_least, aim).depth(depth);

@@ -103,6 +103,11 @@ impl<S: State, W: FnMut(u64) -> u64 + Send> Live<S, W> {
         self.served = index;
     }
 
+    /// So many operations are left out.
+    pub(crate) fn pass_over(&mut self, operations: u64) {
+        self.served += operations;
+    }
+
     pub(crate) fn state(&self) -> &S {
         &self.state
     }
