@@ -66,11 +66,12 @@ def checks(run: Run) -> list[Check]:
     steps = [_Step(request, rung, rung.step, findings.step_confidence(rungs, rung)) for request, rungs in climbs for rung in rungs if rung.step]
     # Of one thread: threads of a floor do nothing but contend for the engine's write queue, and that can cost more than the work that
     # ours do between two writes.
-    floors = [held for held in findings.floors(run) if held.judged and held.row.bench.facts.threads == 1]
+    # Another program or library is no least that the work can take.
+    floors = [held for held in findings.floors(run) if held.judged and held.row.bench.facts.threads == 1 and _is_path_of_ours(held.floor)]
     rungs, several = [rung.row for _, rung in climbed], [row for row in findings.rows(run) if _ranged(row)]
     called, contended = [row for row in several if row.id in dict(CALLS)], [row for row in several if row in _contenders(run)]
     workloads, parts = [row for row in several if row.bench.facts.workload], [row for row in several if findings.is_part_of_a_mix(row)]
-    floored = [row for row in several if row.bench.facts.floor and row.bench.facts.threads == 1]
+    floored = [row for row in several if (floor := row.bench.facts.floor) and row.bench.facts.threads == 1 and _is_path_of_ours(floor.id)]
     sized = [row for row in rungs if row.bench.facts.bytes_per_operation]
     alone, cpu = ([row for row in several if row.layer == "ladder" and row.case in cases] for cases in (findings.ALONE, ("ingress_cpu",)))
     return [
@@ -199,6 +200,10 @@ def _clocks_disagree(clocks: _Clocks) -> str | None:
         f"Surprising order: in the ladder of `{request}`, `{wall.id}` takes {figures.time_spread(of_wall)}, and `{cpu.id}`, the same work of one"
         f" thread in longer turns, {figures.time_spread(of_cpu)} of CPU. The steps above and below it are of unlike conditions."
     )
+
+
+def _is_path_of_ours(floor: str) -> bool:
+    return floor.split("/")[2] in (findings.OURS, findings.FLOOR, findings.DRIVER)
 
 
 def _faster_than_floor(held: Held) -> str | None:

@@ -180,7 +180,8 @@ def others(run: Run) -> Conclusion:
     """Wins and losses beside each other system."""
     sides = [side for side in peers.sides(run) if side.contrast is not None]
     words = "of each other system, the rows in which ours is faster, and slower, for certain; the rows of one system hold together; none where no row is resolved"
-    return Conclusion(words, len(sides), [f"{told[0].upper()}{told[1:]}." for told in peers.census(sides, together=True)])
+    told = "; ".join(peers.census(sides, together=True))
+    return Conclusion(words, len(sides), [f"{told[0].upper()}{told[1:]}."] if told else [])
 
 
 def growths(run: Run) -> Conclusion:

@@ -478,6 +478,12 @@ class Contradiction(unittest.TestCase):
         run.ratios["storage/get/strata/sst"] = _ratio("storage/get/floor/sst", 1.2, 0.95, 0.98)
         self.assertIn("is faster than its floor `storage/get/floor/sst`", beside("method", run))
 
+    def test_a_row_faster_than_another_program_is_not(self) -> None:
+        run = a_run()
+        run.benches["storage/get/other/sst"] = run.benches["storage/get/floor/sst"]
+        run.ratios["storage/get/strata/sst"] = _ratio("storage/get/other/sst", 1.2, 0.95, 0.98)
+        self.assertNotIn("Surprising order", beside("method", run))
+
     def test_a_row_of_several_threads_faster_than_its_floor_is_not(self) -> None:
         run = a_run()
         run.ratios["storage/get/strata/sst"] = _ratio("storage/get/floor/sst", 1.2, 0.95, 0.98)
