@@ -66,7 +66,6 @@ def checks(run: Run) -> list[Check]:
     steps = [_Step(request, rung, rung.step, findings.step_confidence(rungs, rung)) for request, rungs in climbs for rung in rungs if rung.step]
     # Of one thread: threads of a floor do nothing but contend for the engine's write queue, and that can cost more than the work that
     # ours do between two writes.
-    # Another program or library is no least that the work can take.
     floors = [held for held in findings.floors(run) if held.judged and held.row.bench.facts.threads == 1 and _is_path_of_ours(held.floor)]
     rungs, several = [rung.row for _, rung in climbed], [row for row in findings.rows(run) if _ranged(row)]
     called, contended = [row for row in several if row.id in dict(CALLS)], [row for row in several if row in _contenders(run)]
@@ -81,7 +80,7 @@ def checks(run: Run) -> list[Check]:
         _check("what a layer takes alone, it takes no more of than the step of the ladder that holds it", _holding(run), _more_than_its_step, alone),
         _check("the same work takes as long on the wall as of the processor, where one thread does it", _clocks(run), _clocks_disagree, cpu),
         _check("no layer's own row is faster than that of the layer it calls, for the same request", _called(run), _faster_than_its_call, called),
-        _check("no row of one thread is faster than its floor, unless that is its goal", floors, _faster_than_floor, floored),
+        _check("no row of one thread is faster than its floor, unless that is its goal or the floor is another program", floors, _faster_than_floor, floored),
         _check("rows of several benches that do the same work under the same conditions agree", _same_work(run), _disagreeing, []),
         _check("contention is not faster than none", _contended(run), _faster_than_alone, contended),
         _check("who contends for a lock has waited", _contenders(run), _never_waited, contended),
@@ -203,6 +202,7 @@ def _clocks_disagree(clocks: _Clocks) -> str | None:
 
 
 def _is_path_of_ours(floor: str) -> bool:
+    """Whether a floor is the best path that this project knows: another program or library may take longer than ours."""
     return floor.split("/")[2] in (findings.OURS, findings.FLOOR, findings.DRIVER)
 
 

@@ -103,7 +103,7 @@ impl<S: State, W: FnMut(u64) -> u64 + Send> Live<S, W> {
         self.served = index;
     }
 
-    /// So many operations are left out.
+    /// Leaves out so many operations: the next one has the index that it would have after them.
     pub(crate) fn pass_over(&mut self, operations: u64) {
         self.served += operations;
     }
