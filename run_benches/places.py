@@ -84,6 +84,10 @@ COMPARE_CACHE = Path(os.environ.get("STRATA_COMPARE_DIR") or CACHE / f"compare-{
 """Where the two sides of a comparison are built and kept: may be deleted, and RocksDB is then copied or compiled again. Outside the
 checkout, since cargo joins the rustflags of every `.cargo/config.toml` above what it builds."""
 
+LIBRARIES = CACHE / "libraries"
+"""RocksDB for programs that embed the store, a folder for each compilation (`library`), which their configurations name: may be deleted, and
+`library` then makes it again."""
+
 
 def use_cache() -> None:
     """Has libraries use our cache folder too. Complains if what stands in for that of the user is another user's: its name can be guessed,

@@ -11,6 +11,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 /// The kinds of error, by how to react.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Error {
     /// The request is invalid and would fail again: correct it at `place`.
     Invalid {
@@ -73,6 +74,13 @@ pub enum Error {
         /// What is full.
         detail: String,
     },
+    /// A stored record is not of the type that the program asked for: correct the type, or the record. Never leaves the process.
+    Mismatch {
+        /// The id of the record; empty where what was read is no record.
+        id: String,
+        /// What does not fit.
+        detail: String,
+    },
     /// The data is not in memory, or the key is locked: retry where blocking is allowed. Never leaves the server.
     WouldBlock,
     /// Stored bytes are corrupt: restore them from a backup. Never caused by a request.
@@ -91,6 +99,7 @@ pub enum Error {
 
 /// In what way an offset is not what it has to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OffsetFault {
     /// It was trimmed.
     Trimmed,
@@ -102,6 +111,7 @@ pub enum OffsetFault {
 
 /// In what way another server has not done what it was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RemoteFault {
     /// It has not answered, and may have done it.
     Unanswered,
@@ -165,6 +175,8 @@ impl fmt::Display for Error {
             | Self::Busy { detail }
             | Self::Full { detail } => f.write_str(detail),
             Self::Stale => f.write_str("the record no longer matches the given version"),
+            Self::Mismatch { id, detail } if id.is_empty() => f.write_str(detail),
+            Self::Mismatch { id, detail } => write!(f, "record {id:?} is not of this type: {detail}"),
             Self::WouldBlock => f.write_str("the request would block"),
             Self::Corrupt { detail } => write!(f, "corrupt data: {detail}"),
             Self::Storage { detail, source } => write!(f, "{detail}: {source}"),

@@ -107,6 +107,8 @@ pub enum Message<'a> {
     Put {
         /// Its canonical JSON text.
         json: &'a [u8],
+        /// The record as it is stored, under the current schema.
+        bytes: &'a [u8],
     },
     /// A record was deleted.
     Delete {
@@ -492,7 +494,8 @@ impl Shared {
         let event = EventId::of(behind);
         match (change.id, change.stored) {
             (Some(_), Some(stored)) => {
-                (self.write)(event, &Message::Put { json: Record::open(table, stored)?.json() }, text);
+                let record = Record::open(table, stored)?;
+                (self.write)(event, &Message::Put { json: record.json(), bytes: record.bytes() }, text);
             }
             (Some(id), None) => {
                 let primary_key = &table.attributes[table.primary_key].name;

@@ -635,7 +635,7 @@ mod tests {
         assert_eq!((pieces_of("limit=5"), pieces_of("limit=0")), (vec![], vec![]));
         let in_memory = |query: &str| {
             let query = Query::parse(database.schema(), table, query, &Limits::in_url(100)).unwrap();
-            list(&database.in_memory(), table, &query, Format::Json)
+            list(&database.never_blocking(), table, &query, Format::Json)
         };
         assert_eq!(status(in_memory("limit=5")), 200);
         assert!(matches!(in_memory("limit=50"), Err(Failure::Error(Error::WouldBlock))));

@@ -1,6 +1,8 @@
 //! Maintenance of the store in a data directory while no server has it open: verify, back up, restore, compact, statistics. (`POST
 //! /_checkpoint` copies the store of a running server.)
 
+pub(crate) mod background;
+
 use std::ffi::OsStr;
 use std::path::Path;
 use std::{fs, io};
@@ -15,6 +17,7 @@ use crate::transaction::Database;
 
 /// Statistics of a store.
 #[derive(Debug, Serialize)]
+#[non_exhaustive]
 pub struct Statistics {
     /// The tables, in schema order.
     pub tables: Vec<TableStatistics>,
@@ -32,6 +35,7 @@ pub struct Statistics {
 
 /// Statistics of a table.
 #[derive(Debug, Serialize)]
+#[non_exhaustive]
 pub struct TableStatistics {
     /// Its name.
     pub name: String,
@@ -47,6 +51,7 @@ pub struct TableStatistics {
 
 /// Statistics of an index.
 #[derive(Debug, Serialize)]
+#[non_exhaustive]
 pub struct IndexStatistics {
     /// The indexed attributes.
     pub attributes: Vec<String>,
@@ -183,7 +188,9 @@ fn options() -> Options {
     Options { feed_log_bytes: usize::MAX, ..Options::default() }
 }
 
-fn check_store(directory: &Path) -> Result<()> {
+/// # Errors
+/// `Storage` if a directory has no store.
+pub(crate) fn check_store(directory: &Path) -> Result<()> {
     match directory.join("CURRENT").is_file() {
         true => Ok(()),
         false => Err(Error::storage(format!("there is no store in {}", directory.display()), "it has no file CURRENT")),

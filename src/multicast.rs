@@ -33,7 +33,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 
@@ -77,7 +76,8 @@ pub struct Options {
 }
 
 /// What counts as delivered over NATS.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 pub enum Receipts {
     /// Somebody has subscribed to the subject.

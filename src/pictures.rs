@@ -9,6 +9,7 @@
 //!
 //! Non-goals: which thread does this, how much memory there is for all of them, and what is cached (`handlers`, `ingress`).
 
+mod cut;
 mod encode;
 mod gif;
 mod jpeg;
@@ -16,15 +17,14 @@ mod lossless;
 mod orientation;
 mod pixels;
 mod png;
-mod spec;
 #[cfg(test)]
 mod tests;
 mod webp;
 
+use crate::schema::ThumbSize;
+use cut::Cut;
 use orientation::Orientation;
 use pixels::Pixels;
-use spec::Cut;
-pub use spec::Spec;
 
 /// Bytes of a colour profile at most; a longer one is left out.
 const PROFILE_BYTES: usize = 1 << 20;
@@ -149,7 +149,7 @@ impl<'b> Picture<'b> {
     ///
     /// # Errors
     /// `Damaged` if that is not to be read in the file.
-    pub fn needed_bytes(&self, spec: &Spec) -> Result<u64, Fault> {
+    pub fn needed_bytes(&self, spec: &ThumbSize) -> Result<u64, Fault> {
         let (cut, head) = (self.stored(spec), &self.head);
         let decoding = match &self.format {
             Format::Jpeg(jpeg) => jpeg.bytes(head, self.bytes.len(), &cut),
@@ -167,7 +167,7 @@ impl<'b> Picture<'b> {
     ///
     /// # Errors
     /// `Damaged` if the file is; `TooLarge` if it takes too long.
-    pub fn thumbnail(&self, spec: &Spec) -> Result<Thumbnail, Fault> {
+    pub fn thumbnail(&self, spec: &ThumbSize) -> Result<Thumbnail, Fault> {
         let (pixels, profile) = (self.shown(spec)?, self.head.profile.as_deref());
         Ok(match &self.format {
             Format::Jpeg(_) => Thumbnail { media_type: "image/jpeg", bytes: encode::jpeg(&pixels, profile) },
@@ -176,7 +176,7 @@ impl<'b> Picture<'b> {
     }
 
     /// The pixels of a thumbnail.
-    fn shown(&self, spec: &Spec) -> Result<Pixels, Fault> {
+    fn shown(&self, spec: &ThumbSize) -> Result<Pixels, Fault> {
         let (cut, head) = (self.stored(spec), &self.head);
         let (rows, cut) = match &self.format {
             Format::Jpeg(jpeg) => jpeg.decode(head, self.bytes, &cut)?,
@@ -188,9 +188,9 @@ impl<'b> Picture<'b> {
     }
 
     /// The part that is shown, in pixels as they are stored.
-    fn stored(&self, spec: &Spec) -> Cut {
+    fn stored(&self, spec: &ThumbSize) -> Cut {
         let Head { width, height, orientation, .. } = self.head;
         let (shown_width, shown_height) = orientation.shown(width, height);
-        orientation.stored(spec.cut(shown_width, shown_height), width, height)
+        orientation.stored(Cut::of(*spec, shown_width, shown_height), width, height)
     }
 }

@@ -25,9 +25,8 @@ use crate::handlers::{
 };
 use crate::multicast::Registry;
 use crate::openapi;
-use crate::pictures::Spec;
 use crate::query::{Limits, Query};
-use crate::schema::{Attribute, Schema, Stream, Table};
+use crate::schema::{Attribute, Schema, Stream, Table, ThumbSize};
 use crate::streams::Streams;
 use crate::transaction::Database;
 pub use route::{Access, Blob, Changes, Lane, Route, Work};
@@ -511,7 +510,7 @@ enum Hold {
 ///
 /// # Errors
 /// `Invalid` if it asks for anything else, or for a size that the schema does not list.
-fn thumbnail(attribute: &Attribute, query: &str) -> Result<Spec> {
+fn thumbnail(attribute: &Attribute, query: &str) -> Result<ThumbSize> {
     let name = "thumb=";
     let spec = query.strip_prefix(name).ok_or_else(|| no_query_of_a_blob(0))?;
     if let Some(second) = spec.find('&') {
@@ -521,7 +520,7 @@ fn thumbnail(attribute: &Attribute, query: &str) -> Result<Spec> {
     let spec = percent_decode_str(spec).decode_utf8_lossy().parse().map_err(refused)?;
     let listed = &attribute.thumb_sizes;
     if !listed.is_empty() && !listed.contains(&spec) {
-        let sizes: Vec<_> = listed.iter().map(Spec::to_string).collect();
+        let sizes: Vec<_> = listed.iter().map(ThumbSize::to_string).collect();
         return Err(refused(format!("{spec} is none of the sizes of {}: {}", attribute.name, sizes.join(", "))));
     }
     Ok(spec)

@@ -26,12 +26,14 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, Place, Result};
-use crate::pictures::Spec;
 use directives::text_argument;
 pub use index::{Index, IndexKind, IndexState, Progress};
 pub use multicast::{MESSAGES, Multicast, REPEATS};
 pub(crate) use stream::check_group_name;
 pub use stream::{GROUP_BYTES, Stream};
+#[cfg_attr(not(feature = "server"), expect(unused_imports, reason = "only the server makes thumbnails"))]
+pub(crate) use thumb::ThumbMode;
+pub use thumb::{LONGEST_SIDE, ThumbSize};
 
 /// All tables and streams.
 #[derive(Clone, Debug)]
@@ -123,7 +125,7 @@ pub struct Attribute {
     /// Its position among the fixed-width values of the table (Int, Float, Date and Blob, except lists), if it is one.
     pub fixed_width: Option<usize>,
     /// The sizes of thumbnails that may be asked for (`@thumb`); all if it is empty.
-    pub thumb_sizes: Vec<Spec>,
+    pub thumb_sizes: Vec<ThumbSize>,
 }
 
 /// The type of a scalar value.
@@ -285,9 +287,12 @@ impl Schema {
         Ok(schema)
     }
 
-    /// Tells its tables from those of every other schema, of which it may be a clone.
+    /// Tells its tables from those of every other schema, of which it may be a clone, and the build states of its indexes.
     pub(crate) fn set_identities(&mut self) {
-        self.tables.iter_mut().for_each(|table| table.identity = Identity::new());
+        for table in &mut self.tables {
+            table.identity = Identity::new();
+            table.indexes.iter_mut().for_each(|index| index.progress = Progress::default());
+        }
     }
 
     /// Returns whether a table is one of this schema, or a clone of one.

@@ -5,7 +5,6 @@
 //! own, because `axum::serve` sets no deadlines: a slow header would hold a connection forever.
 
 mod acceptor;
-mod background;
 mod clock;
 mod connection;
 mod descriptors;
@@ -27,6 +26,7 @@ use tokio::sync::{oneshot, watch};
 use crate::config::{self, Config};
 use crate::error::{Error, Result};
 use crate::ingress::{Ingress, Limited, Pools};
+use crate::maintenance::background::{Background, NICE};
 use crate::multicast::Registry;
 use crate::observability::messages;
 use crate::routing::Routes;
@@ -37,7 +37,6 @@ use crate::streams::Streams;
 use crate::tls::Tls;
 use crate::transaction::Database;
 use acceptor::Phase;
-use background::Background;
 use clock::Clocks;
 use connection::{Deadlines, Serving};
 use descriptors::Division;
@@ -208,7 +207,7 @@ impl Server {
         for worker in running.workers {
             let _ = worker.join();
         }
-        running.background.into_iter().for_each(Background::stop);
+        drop(running.background);
         for pool in running.pools {
             pool.shutdown_timeout(deadline.saturating_duration_since(Instant::now()));
         }
@@ -228,9 +227,6 @@ impl Drop for Server {
 /// Threads of a server beside its workers: the acceptor, background work, the sync of the log, messages, the access log, the watcher of the
 /// log, the feed, the clients of brokers and what they read, and the first of each pool.
 const OTHER_THREADS: usize = 15;
-
-/// The niceness of scan threads, which yield to others on the same processor (nice(2)).
-const NICE: i32 = 10;
 
 /// How long the process waits at exit for its last messages to be written.
 const LAST_WORDS: Duration = Duration::from_secs(1);

@@ -791,6 +791,7 @@ impl Space {
 
 /// Counters since a store was opened. Bytes are of batches as written to the log, and of files written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Counters {
     /// Calls of `get`.
     pub gets: u64,

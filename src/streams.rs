@@ -146,13 +146,25 @@ impl Streams {
         self.run(database, std::iter::empty(), verbs)
     }
 
+    /// As [`Streams::transact`], for verbs with an error of their own, as [`Database::try_transact`].
+    ///
+    /// # Errors
+    /// As [`Database::try_transact`].
+    pub fn try_transact<'d, R, E: From<Error>>(
+        &self,
+        database: &'d Database,
+        verbs: impl Fn(&mut Transaction<'d>, &mut Appends<'_>) -> std::result::Result<R, E>,
+    ) -> std::result::Result<R, E> {
+        self.run(database, std::iter::empty(), verbs)
+    }
+
     /// As [`Streams::transact`]; `keys`: those whose locks are known to be needed.
-    fn run<'d, 'k, R>(
+    fn run<'d, 'k, R, E: From<Error>>(
         &self,
         database: &'d Database,
         keys: impl Iterator<Item = (u32, &'k [u8])>,
-        verbs: impl Fn(&mut Transaction<'d>, &mut Appends<'_>) -> Result<R>,
-    ) -> Result<R> {
+        verbs: impl Fn(&mut Transaction<'d>, &mut Appends<'_>) -> std::result::Result<R, E>,
+    ) -> std::result::Result<R, E> {
         database.check_same(&self.0.database, "stream")?;
         database.transact_holding(keys, |transaction| {
             let mut appends = Appends::begin(self);

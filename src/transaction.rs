@@ -29,18 +29,20 @@ use parking_lot::Mutex;
 use serde::Serialize;
 
 use background::Background;
+pub use bodies::Body;
+pub(crate) use bodies::check_patch_of_many;
 use catalogue::Migration;
 pub use clock::Clock;
 use uploads::Uploads;
 
 use crate::encoding::body::parse_object;
 use crate::encoding::record::Current;
-use crate::encoding::{Fields, Record, key};
+use crate::encoding::{Fields, RECORDS, Record, key};
 use crate::error::{Error, Result};
 use crate::indexes;
 use crate::locking::{Guards, Locks, Slot, Wait};
 use crate::schema::{Durability, Schema, Table};
-use crate::storage::{self, Batch, Counters, Notification, Pinned, Reach, Space, Store};
+use crate::storage::{self, Batch, Counters, Notification, Pinned, Reach, Snapshot, Space, Store};
 
 /// A record in memory owned by this process, just written or copied.
 pub type Owned<'t> = Record<'t, Vec<u8>>;
@@ -51,7 +53,7 @@ pub type Shared<'t> = Record<'t, Bytes>;
 /// A record that was read, pinned in the engine's memory.
 pub type Read<'t, 'd> = Record<'t, Current<Pinned<'d>>>;
 
-/// Total time for which a transaction waits for locks before it fails with `Busy`.
+/// Total time for which a transaction waits for locks before it fails with `Busy`, unless [told otherwise](Database::with_lock_wait).
 pub const LOCK_WAIT: Duration = Duration::from_secs(10);
 
 /// An open store with its schema and its locks. Clones share everything except what their verbs have left to wait for.
@@ -66,6 +68,8 @@ pub struct Database {
     interrupt: Option<Interrupt>,
     /// Present on a database that does not wait for syncs.
     deferred: Option<Deferred>,
+    /// Total time for which a transaction waits for locks before it fails with `Busy`.
+    lock_wait: Duration,
 }
 
 /// What the caller still has to wait for after verbs on one database.
@@ -103,7 +107,7 @@ impl Interrupt {
 
 struct Parts {
     store: Store,
-    schema: Schema,
+    schema: Arc<Schema>,
     locks: Locks,
     background: Mutex<Background>,
     /// Uploads whose bytes are still to be deleted: table and number.
@@ -242,7 +246,7 @@ impl Database {
         let background = Mutex::new(Background::new(catalogue));
         let shared = Arc::new(Parts {
             store,
-            schema,
+            schema: Arc::new(schema),
             locks: Locks::default(),
             background,
             abandoned: Mutex::default(),
@@ -250,7 +254,7 @@ impl Database {
             registrations: Counted::default(),
             beside: Mutex::default(),
         });
-        Ok(Self { shared, reach: Reach::Disk, clock, interrupt: None, deferred: None })
+        Ok(Self { shared, reach: Reach::Disk, clock, interrupt: None, deferred: None, lock_wait: LOCK_WAIT })
     }
 
     /// Returns the same database with another clock, which determines when records expire, and their creation and update times.
@@ -266,7 +270,7 @@ impl Database {
 
     /// Returns the same database, which answers only from memory and never blocks: [`Error::WouldBlock`] where that is not enough, and no
     /// syncs, as [`Database::deferring_syncs`].
-    pub fn in_memory(&self) -> Self {
+    pub fn never_blocking(&self) -> Self {
         Self { reach: Reach::Memory, interrupt: None, ..self.deferring_syncs() }
     }
 
@@ -329,6 +333,12 @@ impl Database {
         Self { interrupt: Some(interrupt.clone()), ..self.clone() }
     }
 
+    /// Returns the same database, whose transactions wait this long for locks.
+    #[must_use]
+    pub fn with_lock_wait(&self, lock_wait: Duration) -> Self {
+        Self { lock_wait, ..self.clone() }
+    }
+
     /// Returns whether its queries are to stop.
     pub fn is_interrupted(&self) -> bool {
         self.interrupt.as_ref().is_some_and(Interrupt::is_raised)
@@ -336,6 +346,11 @@ impl Database {
 
     /// Returns the schema, with the numbers of its tables and indexes as stored.
     pub fn schema(&self) -> &Schema {
+        &self.shared.schema
+    }
+
+    /// Returns the schema for whoever keeps it as long as the database is open, or longer.
+    pub(crate) fn schema_shared(&self) -> &Arc<Schema> {
         &self.shared.schema
     }
 
@@ -418,6 +433,29 @@ impl Database {
             key::record(table.id, id, key);
             self.store().get(Space::Records, key, self.reach)
         })?;
+        self.unless_expired(table, bytes)
+    }
+
+    /// Reads a record by its id, as of a snapshot.
+    ///
+    /// # Errors
+    /// As [`Database::read`].
+    pub(crate) fn read_at<'d>(
+        &'d self,
+        table: &'d Table,
+        id: &str,
+        snapshot: &Snapshot<'_>,
+    ) -> Result<Option<Read<'d, 'd>>> {
+        self.check_issued(table)?;
+        let values = KEY.with_borrow_mut(|key| {
+            key::record(table.id, id, key);
+            self.store().multi_get(Space::Records, &[key], snapshot, self.reach)
+        })?;
+        self.unless_expired(table, values.into_iter().next().flatten())
+    }
+
+    #[inline]
+    fn unless_expired<'d>(&self, table: &'d Table, bytes: Option<Pinned<'d>>) -> Result<Option<Read<'d, 'd>>> {
         match bytes.map(|bytes| Record::open(table, bytes)).transpose()? {
             Some(record) if table.expires() && record.has_expired(self.now())? => Ok(None),
             record => Ok(record),
@@ -439,7 +477,28 @@ impl Database {
     /// As [`Database::create`], with the index of the element at the start of pointers; `Invalid` if there are too many.
     pub fn create_all<'t>(&self, table: &'t Table, body: &[u8]) -> Result<Vec<Shared<'t>>> {
         self.check_issued(table)?;
-        let records = bodies::encode_all(table, body, self.now())?;
+        self.insert_all(bodies::encode_all(table, body, self.now())?)
+    }
+
+    /// Creates records, all or none.
+    ///
+    /// # Errors
+    /// As [`Database::create_all`].
+    pub(crate) fn create_rows<'t>(&self, table: &'t Table, rows: &[Body<'_>]) -> Result<Vec<Shared<'t>>> {
+        self.check_issued(table)?;
+        if rows.len() > RECORDS {
+            return Err(Error::invalid_at(
+                format!("/{RECORDS}"),
+                format!("at most {RECORDS} records are created at once"),
+            ));
+        }
+        let now = self.now();
+        let encode =
+            |(position, row): (usize, &Body<'_>)| row.encode(table, now).map_err(|error| below(position, error));
+        self.insert_all(rows.iter().enumerate().map(encode).collect::<Result<_>>()?)
+    }
+
+    fn insert_all<'t>(&self, records: Vec<bodies::New<'t>>) -> Result<Vec<Shared<'t>>> {
         // All keys are known beforehand, so it never restarts, however many locks are held by others.
         let mut slots = Vec::new();
         for record in &records {
@@ -659,7 +718,8 @@ impl Database {
         // A concurrent update stages only the index entries that change: written after the truncation, it would revive a record without its
         // other entries. While all slots are held, no update is under way.
         self.check_not_held(|_| true)?;
-        let _guards = self.shared.locks.lock_every(Wait::AtMost(LOCK_WAIT)).ok_or_else(held_too_long)?;
+        let _guards =
+            self.shared.locks.lock_every(Wait::AtMost(self.lock_wait)).ok_or_else(|| held_too_long(self.lock_wait))?;
         let mut batch = Batch::default();
         indexes::drop_table(self.store(), &mut batch, table.id, table.indexes.iter().map(|index| index.id));
         let outcome = self.write(&batch, table.durability);
@@ -724,27 +784,49 @@ impl Database {
         self.run(Vec::new(), true, verbs)
     }
 
+    /// As [`Database::transact`], for verbs with an error of their own. (One method cannot be both: where the compiler does not know the
+    /// type of the error, `?` within `verbs` is ambiguous.)
+    ///
+    /// # Errors
+    /// As [`Database::transact`], converted.
+    pub fn try_transact<'d, R, E: From<Error>>(
+        &'d self,
+        verbs: impl Fn(&mut Transaction<'d>) -> std::result::Result<R, E>,
+    ) -> std::result::Result<R, E> {
+        self.try_run(Vec::new(), true, verbs)
+    }
+
     /// As [`Database::transact`]; `keys`, each of a table or a stream, are those whose locks are known to be needed.
-    pub(crate) fn transact_holding<'d, 'k, R>(
+    pub(crate) fn transact_holding<'d, 'k, R, E: From<Error>>(
         &'d self,
         keys: impl Iterator<Item = (u32, &'k [u8])>,
-        verbs: impl Fn(&mut Transaction<'d>) -> Result<R>,
-    ) -> Result<R> {
-        self.run(keys.map(|(space, key)| self.shared.locks.slot(space, key)).collect(), true, verbs)
+        verbs: impl Fn(&mut Transaction<'d>) -> std::result::Result<R, E>,
+    ) -> std::result::Result<R, E> {
+        self.try_run(keys.map(|(space, key)| self.shared.locks.slot(space, key)).collect(), true, verbs)
     }
 
     /// As [`Database::transact`] for a single verb, which has no writes of its own to read.
-    fn once<'d, R>(&'d self, verb: impl Fn(&mut Transaction<'d>) -> Result<R>) -> Result<R> {
+    pub(crate) fn once<'d, R>(&'d self, verb: impl Fn(&mut Transaction<'d>) -> Result<R>) -> Result<R> {
         self.run(Vec::new(), false, verb)
     }
 
-    /// `slots`: the locks known to be needed.
     fn run<'d, R>(
         &'d self,
-        mut slots: Vec<Slot>,
+        slots: Vec<Slot>,
         remember: bool,
         verbs: impl Fn(&mut Transaction<'d>) -> Result<R>,
     ) -> Result<R> {
+        self.try_run(slots, remember, verbs)
+    }
+
+    /// `slots`: the locks known to be needed.
+    #[inline]
+    fn try_run<'d, R, E: From<Error>>(
+        &'d self,
+        mut slots: Vec<Slot>,
+        remember: bool,
+        verbs: impl Fn(&mut Transaction<'d>) -> std::result::Result<R, E>,
+    ) -> std::result::Result<R, E> {
         let mut deadline = None;
         loop {
             let guards = match (slots.is_empty(), self.reach) {
@@ -752,7 +834,7 @@ impl Database {
                 (false, Reach::Memory) => self.lock_all(&mut slots, Wait::No)?,
                 (false, Reach::Disk) => {
                     // One deadline for all locks, including those it meets after a restart.
-                    let deadline = *deadline.get_or_insert_with(|| Instant::now() + LOCK_WAIT);
+                    let deadline = *deadline.get_or_insert_with(|| Instant::now() + self.lock_wait);
                     self.lock_all(&mut slots, Wait::AtMost(deadline.saturating_duration_since(Instant::now())))?
                 }
             };
@@ -780,13 +862,13 @@ impl Database {
                     if let Some(deferred) = &self.deferred {
                         *deferred.lock.lock() = Some(wanted);
                     }
-                    return Err(Error::WouldBlock);
+                    return Err(Error::WouldBlock.into());
                 }
                 slots.clear();
                 slots.extend(transaction.guards.slots().chain([wanted]));
                 continue;
             }
-            return outcome.and_then(|result| transaction.commit().map(|()| result));
+            return outcome.and_then(|result| transaction.commit().map(|()| result).map_err(E::from));
         }
     }
 
@@ -798,7 +880,7 @@ impl Database {
         self.check_not_held(|slot| slots.contains(&slot))?;
         self.shared.locks.lock_all(slots, wait).ok_or_else(|| match wait {
             Wait::No => Error::WouldBlock,
-            Wait::AtMost(_) => held_too_long(),
+            Wait::AtMost(_) => held_too_long(self.lock_wait),
         })
     }
 
@@ -836,9 +918,9 @@ pub(crate) fn make_id() -> String {
     ids::Maker::new().make().to_string()
 }
 
-/// Returns the error of a verb whose locks were held by others for [`LOCK_WAIT`].
-pub fn held_too_long() -> Error {
-    Error::Busy { detail: format!("timed out after {} s of waiting for a lock", LOCK_WAIT.as_secs()) }
+/// Returns the error of a verb whose locks were held by others for so long.
+pub fn held_too_long(waited: Duration) -> Error {
+    Error::Busy { detail: format!("timed out after {} s of waiting for a lock", waited.as_secs_f64()) }
 }
 
 /// Prefixes the pointer of an error with the index of an array element.

@@ -7,10 +7,9 @@ use std::fs;
 use std::path::Path;
 
 /// The layers, lowest first. A layer that is not there yet has its place already.
-const LAYERS: [&str; 27] = [
+const LAYERS: [&str; 28] = [
     "plant",
     "error",
-    "pictures",
     "size",
     "schema",
     "encoding",
@@ -24,6 +23,8 @@ const LAYERS: [&str; 27] = [
     "blobs",
     "streams",
     "maintenance",
+    "embedding",
+    "pictures",
     "observability",
     "handlers",
     "graphql",

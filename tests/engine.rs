@@ -77,6 +77,7 @@ pub fn outcome<T>(result: &Result<T>) -> &'static str {
         Err(Error::WouldBlock) => "would block",
         Err(Error::Corrupt { .. }) => "corrupt",
         Err(Error::Storage { .. }) => "storage",
+        Err(other) => panic!("{other}"),
     }
 }
 

@@ -18,7 +18,6 @@ from run_benches.stats.estimates import Estimate, median
 from run_benches.store.runs import Bench, Ratio, Run, State
 
 LAYERS = (
-    "pictures",
     "encoding",
     "storage",
     "locking",
@@ -29,6 +28,7 @@ LAYERS = (
     "multicast",
     "blobs",
     "streams",
+    "pictures",
     "observability",
     "handlers",
     "graphql",

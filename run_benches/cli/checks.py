@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from run_benches import processes, repository, serialization
-from run_benches.cli import described
+from run_benches.cli import described, library
 from run_benches.errors import Complaint, Exit
 from run_benches.lake import copying
 from run_benches.measure import build, published
@@ -102,6 +102,7 @@ def steps(full: bool) -> list[Step]:
             Step("bodies, queries and pictures at random, for longer", _at_random),
             Step("tests that take long", _cargo(["test", "--release", "--test", "main", "--", "--ignored"])),
             Step("RocksDB is compiled once", _rocksdb_once),
+            Step("the library without the server", _embedded),
             Step("a baseline of Criterion's, saved and compared", _criterion_baseline),
             Step("schemathesis over the REST interface", described.keeps_its_word),
             Step("clients that people use", _clients),
@@ -132,13 +133,17 @@ def _call(command: list[str], more: dict[str, str] | None = None) -> bool:
 
 def _cargo(arguments: list[str], component: str | None = None, remedy: str = "") -> Callable[[], bool]:
     def do() -> bool:
-        if not shutil.which("cargo"):
-            raise Skip("install Rust from https://rustup.rs")
-        if component and processes.told(["cargo", component, "--version"], cwd=ROOT).returncode != 0:
-            raise Skip(remedy)
+        _check_cargo(component, remedy)
         return _build(arguments)
 
     return do
+
+
+def _check_cargo(component: str | None, remedy: str) -> None:
+    if not shutil.which("cargo"):
+        raise Skip("install Rust from https://rustup.rs")
+    if component and processes.told(["cargo", component, "--version"], cwd=ROOT).returncode != 0:
+        raise Skip(remedy)
 
 
 def _build(arguments: list[str], more: dict[str, str] | None = None) -> bool:
@@ -237,6 +242,16 @@ def _rocksdb_once() -> bool:
             print(f"cargo {' '.join(arguments)}: {'compiled RocksDB again' if again else 'failed'}", file=sys.stderr)
             passed = False
     return passed
+
+
+def _embedded() -> bool:
+    """The library as a program has it that embeds the store: lints, tests and documentation. RocksDB is linked as such a program links it, in a
+    folder of its own, for which alone the variables are set that are refused elsewhere."""
+    _check_cargo("clippy", "rustup component add clippy")
+    own = ["--release", "--lib", "--no-default-features"]
+    environment = library.environment() | {"CARGO_TARGET_DIR": str(toolchain.target_folder() / "embedding"), "RUSTDOCFLAGS": "-Dwarnings"}
+    steps = (["clippy", *own, "--", "-D", "warnings"], ["test", *own], ["doc", *own, "--no-deps"])
+    return all(_call(["cargo", *arguments], environment) for arguments in steps)
 
 
 def _clients() -> bool:

@@ -23,7 +23,7 @@ from run_benches.measure.layers import layer_names
 from run_benches.setup import packages
 from run_benches.stats.judge import MOST_PAIRS
 
-COMMANDS = ("run", "list", "save", "baselines", "runs", "compare", "explain", "more", "profile", "calibrate", "document", "renew", "report", "load", "lake", "doctor", "test")
+COMMANDS = ("run", "list", "save", "baselines", "runs", "compare", "explain", "more", "profile", "calibrate", "document", "renew", "report", "load", "lake", "library", "doctor", "test")
 
 LOAD_TOOL = {
     "calibrate": "measure what the client itself can do; later load tests are judged by it",
@@ -257,6 +257,7 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("--output", type=_file, metavar="FILE", help="by default runs/RUN/report.html; - is standard output")
     _add_load(commands.add_parser("load", help="load tests of the whole server", epilog="load SCENARIO... means load run; its own flags follow `--` (load rest-crud -- --concurrent-tasks 8)"))
     commands.add_parser("lake", help="streams as Iceberg tables: builds strata-lake, sets up readers and an object store, and runs the scenario cold-storage")
+    commands.add_parser("library", help="RocksDB as a library: what a program that embeds the store puts into its .cargo/config.toml, to never compile it")
     commands.add_parser("doctor", help="what makes this machine noisy, and what would help")
     test = commands.add_parser("test", help="all tests that this machine can run")
     test.add_argument("--full", action="store_true", help="slow tests too; fails on a skip")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from run_benches import serialization
 from run_benches.analysis import figures
-from run_benches.cli import checks, criterion_baseline, doctor, profile, stored
+from run_benches.cli import checks, criterion_baseline, doctor, library, profile, stored
 from run_benches.compare import new_comparison
 from run_benches.compare.new_comparison import Plan
 from run_benches.errors import Complaint, Exit
@@ -64,6 +64,8 @@ def carry_out(options: argparse.Namespace, arguments: list[str]) -> int:
             from run_benches.cli import load
 
             return load.lake(arguments, options.json)
+        case "library":
+            return library.main(options.json)
         case "doctor":
             return doctor.main(options.json)
         case _:

@@ -261,8 +261,9 @@ def _owned(stack: Sequence[Frame]) -> Stack:
 
 
 def _plain(function: str) -> str:
-    """Without hashes, versions, clones and the arguments of C++."""
+    """Without hashes, versions, clones, the arguments of C++, and the modules in which src/lib.rs has the layers: older revisions have none."""
     name = re.sub(r"::h[0-9a-f]{16}\b|\[[0-9a-f]{8,16}\]|@@?GLIBC\S*| \[clone [^]]*\]|'\d+$", "", function).removesuffix(" const")
+    name = re.sub(r"\bstrata::(server_)?layers::", "strata::", name)
     depth = 0
     for at in reversed(range(len(name) if name.endswith(")") else 0)):
         depth += (name[at] == ")") - (name[at] == "(")

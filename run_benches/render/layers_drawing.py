@@ -52,7 +52,7 @@ def svg() -> str:
 
 def modules(source: Path) -> list[Layer]:
     """The public modules, lowest first, in the words of their headers."""
-    names = re.findall(r"^pub mod (\w+);", (source / "lib.rs").read_text(encoding="utf-8"), re.MULTILINE)
+    names = re.findall(r"^ *pub mod (\w+);", (source / "lib.rs").read_text(encoding="utf-8"), re.MULTILINE)
     return [Layer(name, _words((source / f"{name}.rs").read_text(encoding="utf-8"))) for name in names]
 
 

@@ -7,6 +7,7 @@ builds and what a person types then share one build.
 
 import signal
 import sys
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -30,6 +31,13 @@ def ensure(target: Path, compiler: Sequence[str] = ("c++",)) -> None:
         _install()
     if wanted != said:
         files.replace(LOCAL_CARGO_CONFIG, wanted)
+
+
+def variables() -> dict[str, str]:
+    """What cargo is told in this checkout; nothing where the build found libclang by itself."""
+    said = LOCAL_CARGO_CONFIG.read_text(encoding="utf-8") if LOCAL_CARGO_CONFIG.exists() else ""
+    entries = tomllib.loads(said).get("env", {})
+    return {name: entry["value"] if isinstance(entry, dict) else entry for name, entry in entries.items() if name in rocksdb_build.LIBCLANG_VARIABLES}
 
 
 def refusal(library: Path) -> str | None:

@@ -1,17 +1,30 @@
 """What a target folder says of the one part of the build that takes half an hour: whether RocksDB is compiled, in which environment, and
-how far a compile is.
+how far a compile is; and RocksDB out of it as a library, for programs that embed the store.
 
 Why read off files: cargo tells of a build script only when it has ended. What lies in a target folder is cargo's own affair and may
-change, so whatever is not found there is unknown, never an error.
+change, so whatever is not found there is unknown; only who asks for the library has to be told.
+
+Why a library: cargo compiles RocksDB again where a build dependency of a program turns on a feature of one that bindgen has, too. With
+`ROCKSDB_LIB_DIR` the build script compiles the extensions of the C interface alone. Why the library has them even so: that compilation takes
+type information (RTTI) for granted, which RocksDB is compiled without, and would not link. The linker takes what it finds first, which is the
+library; both define the same functions.
 """
 
+import fcntl
+import hashlib
 import json
+import os
+import shutil
 import time
-from collections.abc import Iterable
-from contextlib import suppress
+import tomllib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from run_benches import processes
+from run_benches.errors import Complaint
+from run_benches.places import LIBRARIES, shown
 from run_benches.progress import duration
 
 LIBCLANG_VARIABLES = ("LIBCLANG_PATH", "BINDGEN_EXTRA_CLANG_ARGS")
@@ -19,6 +32,13 @@ LIBCLANG_VARIABLES = ("LIBCLANG_PATH", "BINDGEN_EXTRA_CLANG_ARGS")
 
 SOURCES = "rocksdb_lib_sources.txt"
 """The crate's own list of what it compiles; one of them it replaces by its own, and it adds the extensions of the C interface."""
+
+
+ARCHIVE = "librocksdb.a"
+"""What the build script makes of RocksDB; on some processors it puts a few objects into a second one, `librocksdb_*.a`."""
+
+_SOURCES_AT = "cargo::metadata=cargo_manifest_dir="
+"""Behind this the build script says where the sources of the crate lie."""
 
 
 def builds(target: Path) -> set[str]:
@@ -51,6 +71,82 @@ def variables(target: Path) -> dict[str, str | None]:
 def libclang_variables(target: Path) -> dict[str, str]:
     """The variables by which the newest build of this target folder found libclang; none of them where that was the system's."""
     return {name: value for name, value in variables(target).items() if name in LIBCLANG_VARIABLES and value}
+
+
+def library(target: Path) -> Path:
+    """The folder that has RocksDB, as it was compiled last in this target folder, as a library with its headers; made if it is not there."""
+    outputs = [output for output in target.glob("release/build/*librocksdb-sys-*/output") if (output.parent / "out" / ARCHIVE).is_file()]
+    if not outputs:
+        raise Complaint(f"{shown(target)} has no {ARCHIVE}, though the build has ended: cargo clean --release -p rust-librocksdb-sys, then type it again")
+    output = max(outputs, key=_time)
+    sources = _sources(output)
+    with (output.parent / "out" / ARCHIVE).open("rb") as archive:
+        hash = hashlib.file_digest(archive, "sha256").hexdigest()[:8]
+    version = tomllib.loads((sources / "Cargo.toml").read_text(encoding="utf-8"))["package"]["version"]
+    folder = LIBRARIES / f"librocksdb-{version}-{hash}"
+    with _only_one():
+        if not folder.exists():
+            _make_library(folder, output.parent / "out", sources)
+    return folder
+
+
+def library_variables(folder: Path) -> dict[str, str]:
+    """The variables by which the build script of another program takes the library in `folder`, and compiles none."""
+    return {"ROCKSDB_LIB_DIR": str(folder), "ROCKSDB_INCLUDE_DIR": str(folder / "include"), "ROCKSDB_STATIC": "1"}
+
+
+def _sources(output: Path) -> Path:
+    """The sources that a build script has compiled, by what it said."""
+    said = output.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    sources = next((Path(line.removeprefix(_SOURCES_AT)) for line in said if line.startswith(_SOURCES_AT)), None)
+    if sources is None or not (sources / "rocksdb" / "include").is_dir():
+        where = shown(sources) if sources else f"where {shown(output)} should say"
+        raise Complaint(f"the sources with which RocksDB was compiled are not {where}: cargo fetch, then type it again")
+    return sources
+
+
+def _make_library(folder: Path, out: Path, sources: Path) -> None:
+    """Copies it beside `folder`, and renames it."""
+    new = folder.with_name(f".{folder.name}")
+    shutil.rmtree(new, ignore_errors=True)  # of a command that was killed
+    try:
+        shutil.copytree(sources / "rocksdb" / "include", new / "include")
+        shutil.copyfile(out / ARCHIVE, new / ARCHIVE)
+        for other in sorted(out.glob("librocksdb_*.a")):
+            _join(new / ARCHIVE, other)
+        for path in new.rglob("*"):
+            if path.is_file():
+                with path.open("rb") as file:
+                    os.fsync(file.fileno())
+        new.rename(folder)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def _join(archive: Path, other: Path) -> None:
+    """Adds the objects of another archive: a program links one alone."""
+    objects = archive.with_name("objects")
+    objects.mkdir()
+    _ar("x", other, folder=objects)
+    _ar("q", archive, *sorted(objects.iterdir()))
+    shutil.rmtree(objects)
+
+
+def _ar(operation: str, archive: Path, *words: Path, folder: Path | None = None) -> None:
+    if not shutil.which("ar"):
+        raise Complaint("there is no ar, which reads archives of objects: with Debian, apt-get install binutils")
+    done = processes.told(["ar", operation, archive, *words], cwd=folder)
+    if done.returncode != 0:
+        raise Complaint(f"ar {operation} {shown(archive)} failed: {processes.essence(done.stderr.splitlines())}")
+
+
+@contextmanager
+def _only_one() -> Iterator[None]:
+    """Commands that make a library follow one another."""
+    LIBRARIES.mkdir(parents=True, exist_ok=True)
+    with (LIBRARIES / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ class Sources:
         sources |= {path: text for path, text in texts.items() if path.startswith(("src/", f"{TOOL}/")) and not path.endswith(".rs")}  # included as they are
         self.tokens = {path: rust.tokens(text) if path.endswith(".rs") else [text] for path, text in sorted(sources.items())}
         if "src/lib.rs" in self.tokens:
-            self.tokens["src/lib.rs"] = rust.without_modules(self.tokens["src/lib.rs"])  # a new module is no other program
+            self.tokens["src/lib.rs"] = rust.without_modules(self.tokens["src/lib.rs"])  # a new module or name at the root is no other program
         self._tables: dict[str, dict[str, Any]] = {}
         self._inside: dict[tuple[str, str], frozenset[str]] = {}
         self.parts: dict[str, list[str]] = {}

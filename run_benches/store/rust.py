@@ -43,12 +43,26 @@ def test_modules(text: str) -> list[str]:
 
 
 def without_modules(found: Sequence[str]) -> list[str]:
-    """The tokens without declarations of public modules (`pub mod x;`)."""
-    kept, at = [], 0
+    """The tokens without what only says which modules there are and by which names they are reached: public modules (`pub mod x;`) and imports.
+    A module in braces that has nothing else in it counts as its content; where another one can be seen from does not count."""
+    kept: list[str] = []
+    at = 0
     while at < len(found):
-        is_one = list(found[at : at + 2]) == ["pub", "mod"] and list(found[at + 3 : at + 4]) == [";"]
-        kept += [] if is_one else [found[at]]
-        at += 4 if is_one else 1
+        item = _behind_attributes(found, at)
+        word = _behind_visibility(found, item)
+        begins = at == 0 or found[at - 1] in (";", "}", "]")  # within a type, `use` is no import
+        kind, opened = (found[word] if begins and word < len(found) else ""), "".join(found[word + 2 : word + 3])
+        if kind == "use":
+            at = _end_of_item(found, word) or len(found)
+        elif kind == "mod" and opened == ";":
+            kept += [] if found[item:word] == ["pub"] else [*found[at:item], *found[word : word + 3]]
+            at = word + 3
+        elif kind == "mod" and opened == "{" and "{" not in (inside := without_modules(found[word + 3 : _behind(found, word + 2) - 1])):
+            kept += inside
+            at = _behind(found, word + 2)
+        else:
+            kept += found[at : _behind(found, at)]
+            at = _behind(found, at)
     return kept
 
 
@@ -105,8 +119,7 @@ def _without_tests(found: list[str]) -> list[str]:
 
 def _end_of_item(found: Sequence[str], at: int) -> int | None:
     """The place behind the item that begins at a place, with its attributes; nothing for what is no item (a field, an arm), which is kept."""
-    while found[at : at + 2] == ["#", "["]:
-        at = _behind(found, at + 1)
+    at = _behind_attributes(found, at)
     if at >= len(found) or found[at] not in _ITEMS:
         return None
     ended_by_braces = found[at] not in ("use", "const", "static") or found[at + 1 : at + 2] == ["fn"]
@@ -117,6 +130,20 @@ def _end_of_item(found: Sequence[str], at: int) -> int | None:
         if braces and ended_by_braces:
             return at
     return at + 1
+
+
+def _behind_attributes(found: Sequence[str], at: int) -> int:
+    """The place behind the attributes of what begins at a place."""
+    while found[at : at + 2] == ["#", "["]:
+        at = _behind(found, at + 1)
+    return at
+
+
+def _behind_visibility(found: Sequence[str], at: int) -> int:
+    """The place behind `pub`, or `pub(crate)`, if that stands at a place."""
+    if found[at : at + 2] == ["pub", "("]:
+        return _behind(found, at + 1)
+    return at + 1 if found[at : at + 1] == ["pub"] else at
 
 
 def _behind(found: Sequence[str], at: int) -> int:

@@ -76,6 +76,20 @@ def test_tokens_are_those_of_the_grammar() -> None:
     assert rust.paths(rust.tokens('use crate::{a::{b, c}, d, e as f,}; crate::g::h(); #[serde(with = "crate::i")]'), "crate") == {"a", "d", "e", "g", "i"}
 
 
+def test_where_the_modules_stand_and_which_names_the_root_has_is_no_other_program() -> None:
+    def left(text: str) -> str:
+        return " ".join(rust.without_modules(rust.tokens(text)))
+
+    plant = '#[cfg(any(test, feature = "plant"))]\n'
+    flat = f"{plant}mod plant;\npub mod error;\npub mod server;\n"
+    layers = f'#[path = ""]\n#[cfg_attr(x, allow(y))]\nmod layers {{\n    {plant}    pub(crate) mod plant;\n    pub mod error;\n}}\n'
+    names = "pub use error::{Error, Place};\n#[cfg(x)]\nuse layers::*;\n"
+    assert left(f"{names}{layers}#[cfg(x)]\nmod more {{ pub mod server; }}\n") == left(flat) != ""
+    for code in ("#![allow(x)]", "fn f() -> impl X + use<'a> { use a; mod b; }", "mod code { fn f() {} }", "mod private;", "#[x] pub static X: u8 = 1;"):
+        assert left(f"{code}\n#[x]\npub mod a;\nuse b;") == left(code) == " ".join(rust.tokens(code)), code
+    assert [left(text) for text in ("", "mod", "pub", "use", "mod x {")] == ["", "mod", "pub", "", ""], "what does not compile ends, too"
+
+
 @pytest.mark.parametrize(
     ("path", "old", "new", "expected"),
     [
@@ -84,6 +98,8 @@ def test_tokens_are_those_of_the_grammar() -> None:
         ("src/query.rs", "fn t() {}", "fn t() { panic!() }", {}),
         ("src/storage/tests.rs", "true", "false", {}),
         ("src/lib.rs", "pub mod server", "pub mod new;\npub mod server", {}),
+        ("src/lib.rs", "pub mod server", "pub use query::{Most, self};\n#[cfg(x)]\nuse storage::*;\npub mod server", {}),
+        ("src/lib.rs", "pub mod storage;\n", '#[path = ""]\n#[allow(x)]\nmod layers {\n    pub mod storage;\n}\n#[cfg(x)]\npub use layers::*;\n', {}),
         ("src/lib.rs", "pub mod server", "#![feature(x)]\npub mod server", dict.fromkeys(("storage", "query", "ladder", "one", "two"), ["src/lib"])),
         ("src/server/page.html", "a page", "another page", {"ladder": ["src/server"], "one": ["src/server"], "two": ["src/server"]}),
         ("src/error.rs", "fail", "failed", dict.fromkeys(("storage", "query", "ladder", "one", "two"), ["src/error"])),

@@ -79,6 +79,8 @@ fn=(4)
     [
         ("strata::indexes::hash::insert::h0123456789abcdef", EXECUTABLE, "strata::indexes::hash::insert", "indexes"),
         ("<strata[8f3a2b1c9d4e5f60]::storage::Store as core::ops::drop::Drop>::drop", EXECUTABLE, "<strata::storage::Store as core::ops::drop::Drop>::drop", "storage"),
+        ("strata::layers::query::run::{{closure}}::h0123456789abcdef", EXECUTABLE, "strata::query::run::{{closure}}", "query"),
+        ("<strata[8f3a2b1c9d4e5f60]::server_layers::ingress::Limits as core::clone::Clone>::clone", EXECUTABLE, "<strata::ingress::Limits as core::clone::Clone>::clone", "ingress"),
         ("rocksdb::(anonymous namespace)::A::Compare(rocksdb::Slice const&) const", EXECUTABLE, "rocksdb::(anonymous namespace)::A::Compare", "RocksDB"),
         ("rocksdb::DecodeEntry::operator()", EXECUTABLE, "rocksdb::DecodeEntry::operator()", "RocksDB"),
         ("rust_rocksdb::db::DBCommon<T,D>::get_pinned_cf_opt", EXECUTABLE, "rust_rocksdb::db::DBCommon<T,D>::get_pinned_cf_opt", "RocksDB"),

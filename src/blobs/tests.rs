@@ -526,14 +526,14 @@ fn what_is_not_in_memory_is_not_read_where_nobody_may_wait() {
     database.store().flush().unwrap();
     drop(database);
     let database = open(folder.path());
-    assert!(matches!(reader(&database.in_memory()), Err(Error::WouldBlock)));
+    assert!(matches!(reader(&database.never_blocking()), Err(Error::WouldBlock)));
     let warm = reader(&database).unwrap();
     assert_eq!(warm.length_bytes(), 300_000);
-    let mut cold = reader(&database.in_memory()).expect("record and manifest are in the cache now");
-    assert!(matches!(cold.next(&database.in_memory()), Err(Error::WouldBlock)));
+    let mut cold = reader(&database.never_blocking()).expect("record and manifest are in the cache now");
+    assert!(matches!(cold.next(&database.never_blocking()), Err(Error::WouldBlock)));
     assert!(read(&database).unwrap() == bytes(300_000, 0));
-    let mut warm = reader(&database.in_memory()).unwrap();
-    assert!(warm.next(&database.in_memory()).is_ok(), "the cache of blobs has it now");
+    let mut warm = reader(&database.never_blocking()).unwrap();
+    assert!(warm.next(&database.never_blocking()).is_ok(), "the cache of blobs has it now");
 }
 
 #[test]

@@ -68,6 +68,20 @@ impl<'t, 'v> Fields<'t, 'v> {
         Fields { table: self.table, values, deadline: self.deadline }
     }
 
+    /// Returns the same values by another reference to their table.
+    ///
+    /// # Errors
+    /// `Invalid` if it is another table.
+    pub(crate) fn of_same<'s>(&self, table: &'s Table) -> Result<Fields<'s, 'v>> {
+        match std::ptr::eq(self.table, table) {
+            true => Ok(Fields { table, values: self.values.clone(), deadline: self.deadline }),
+            false => {
+                let (name, other) = (&table.name, &self.table.name);
+                Err(Error::invalid(format!("values of table {other} are none of table {name}")))
+            }
+        }
+    }
+
     /// Returns the expiry of the record, in a table with an expiration.
     pub(crate) fn deadline(&self) -> i64 {
         self.deadline

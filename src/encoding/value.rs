@@ -59,8 +59,8 @@ impl<'a> Date<'a> {
         date.check().map(|()| date)
     }
 
-    /// Checks what stored dates may fail, since they may be older than this check (RFC 3339, 5.6 and 5.7): an offset is less than a day, and
-    /// 60 seconds are a leap second, which ends a month in UTC.
+    /// Checks what stored dates may fail, since they may be older than this check (RFC 3339, 5.6 and 5.7): an offset is less than a day,
+    /// and 60 seconds are a leap second, which ends a month in UTC.
     ///
     /// # Errors
     /// A message stating what is accepted.
@@ -106,6 +106,57 @@ impl From<i64> for Value<'_> {
     }
 }
 
+impl From<i32> for Value<'_> {
+    fn from(integer: i32) -> Self {
+        Self::Int(integer.into())
+    }
+}
+
+impl From<u32> for Value<'_> {
+    fn from(integer: u32) -> Self {
+        Self::Int(integer.into())
+    }
+}
+
+impl From<u64> for Value<'_> {
+    /// An Int, or above its greatest the nearest Float, which no Int accepts.
+    fn from(integer: u64) -> Self {
+        i64::try_from(integer).map_or(Self::Float(integer as f64), Self::Int)
+    }
+}
+
+impl From<f32> for Value<'_> {
+    fn from(float: f32) -> Self {
+        Self::Float(float.into())
+    }
+}
+
+impl<'a, T: Into<Value<'a>>> From<Option<T>> for Value<'a> {
+    /// Null without a value.
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, T::into)
+    }
+}
+
+impl<'a, T: Into<Value<'a>>> From<Vec<T>> for Value<'a> {
+    fn from(values: Vec<T>) -> Self {
+        Self::List(values.into_iter().map(T::into).collect())
+    }
+}
+
+impl From<serde_json::Value> for Value<'_> {
+    /// An `Any`.
+    fn from(value: serde_json::Value) -> Self {
+        Self::Json(value.to_string().into())
+    }
+}
+
+impl<'a> From<&'a String> for Value<'a> {
+    fn from(text: &'a String) -> Self {
+        Self::Text(text.into())
+    }
+}
+
 impl From<f64> for Value<'_> {
     fn from(float: f64) -> Self {
         Self::Float(float)
@@ -125,6 +176,41 @@ impl<'a> From<Date<'a>> for Value<'a> {
 }
 
 impl Value<'_> {
+    /// Returns a Boolean.
+    pub fn as_bool(&self) -> Option<bool> {
+        if let Self::Boolean(value) = self { Some(*value) } else { None }
+    }
+
+    /// Returns an Int.
+    pub fn as_i64(&self) -> Option<i64> {
+        if let Self::Int(value) = self { Some(*value) } else { None }
+    }
+
+    /// Returns a Float.
+    pub fn as_f64(&self) -> Option<f64> {
+        if let Self::Float(value) = self { Some(*value) } else { None }
+    }
+
+    /// Returns the text of an ID, a String, a Date (as written) or an `Any` (JSON), or the path of a Blob.
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) | Self::Json(text) => Some(text),
+            Self::Date(date) => Some(&date.text),
+            Self::Blob(blob) => Some(&blob.path),
+            _ => None,
+        }
+    }
+
+    /// Returns the elements of a list.
+    pub fn as_list(&self) -> Option<&[Self]> {
+        if let Self::List(values) = self { Some(values) } else { None }
+    }
+
+    /// Returns whether there is no value.
+    pub fn is_null(&self) -> bool {
+        matches!(self, Self::Null)
+    }
+
     /// Returns the instant of an ISO 8601 date or date-time, also of a stored one ([`Date::check`]); without an offset it is UTC. A leap
     /// second is read as the second before it.
     ///

@@ -30,6 +30,29 @@ impl EventId {
         }
     }
 
+    /// Returns the id as bytes, as [`EventId::from_bytes`] reads them.
+    pub(crate) fn to_bytes(self) -> [u8; 28] {
+        let LogPosition { opening, file, offset, sequence } = self.0;
+        let mut bytes = [0; 28];
+        bytes[..4].copy_from_slice(&opening.to_le_bytes());
+        for (place, number) in bytes[4..].chunks_exact_mut(8).zip([file, offset, sequence]) {
+            place.copy_from_slice(&number.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// Reads the id at the beginning of `bytes`; returns the rest, too.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let (opening, mut rest) = bytes.split_first_chunk()?;
+        let mut next = || {
+            let (number, after) = rest.split_first_chunk()?;
+            rest = after;
+            Some(u64::from_le_bytes(*number))
+        };
+        let (file, offset, sequence) = (next()?, next()?, next()?);
+        Some((Self(LogPosition { opening: u32::from_le_bytes(*opening), file, offset, sequence }), rest))
+    }
+
     /// Returns the position after the event.
     pub(super) fn position(self) -> LogPosition {
         self.0

@@ -62,7 +62,7 @@ pub fn write_event(id: EventId, message: &Message<'_>, out: &mut Vec<u8>) {
     id.write(out);
     out.push(b'\n');
     let data: &[u8] = match message {
-        Message::Put { json } => json,
+        Message::Put { json, .. } => json,
         Message::Delete { primary_key, id } => &key_object(primary_key, id),
         Message::Truncate | Message::Lagged => b"{}",
         // An id of ours needs no escape.
@@ -96,7 +96,10 @@ mod tests {
 
     #[test]
     fn events_have_a_name_an_id_and_a_line_of_data() {
-        assert_eq!(text(&Message::Put { json: br#"{"id":"1"}"# }), "event: put\nid: 1-2-3-4\ndata: {\"id\":\"1\"}\n\n");
+        assert_eq!(
+            text(&Message::Put { json: br#"{"id":"1"}"#, bytes: b"" }),
+            "event: put\nid: 1-2-3-4\ndata: {\"id\":\"1\"}\n\n"
+        );
         let delete = text(&Message::Delete { primary_key: "sku", id: "a\n\"b" });
         assert_eq!(delete, "event: delete\nid: 1-2-3-4\ndata: {\"sku\":\"a\\n\\\"b\"}\n\n");
         assert_eq!(text(&Message::Truncate), "event: truncate\nid: 1-2-3-4\ndata: {}\n\n");

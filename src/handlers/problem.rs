@@ -257,9 +257,8 @@ impl Failure {
             Self::Error(Error::Full { .. }) => ("storage-full", "There is no room for more", 507),
             Self::TimedOut { .. } => ("timed-out", "The request timed out", 503),
             Self::Overloaded => ("overloaded", "Too many requests are in flight", 503),
-            Self::Error(Error::WouldBlock | Error::Corrupt { .. } | Error::Storage { .. }) | Self::Panicked(_) => {
-                ("internal", "The server failed", 500)
-            }
+            Self::Error(Error::Mismatch { .. } | Error::WouldBlock | Error::Corrupt { .. } | Error::Storage { .. })
+            | Self::Panicked(_) => ("internal", "The server failed", 500),
         };
         let status = StatusCode::from_u16(status).expect("the table has statuses");
         Row { name, title, status }
@@ -316,9 +315,8 @@ impl Failure {
             }
             Self::ForeignOrigin => "a page of this origin may not ask for this; --cors-origin allows it".to_owned(),
             Self::ExecutedUpload => "an upload is no script, style sheet or worker of a page".to_owned(),
-            Self::Error(Error::WouldBlock | Error::Corrupt { .. } | Error::Storage { .. }) | Self::Panicked(_) => {
-                "the server's log has the cause under this request id".to_owned()
-            }
+            Self::Error(Error::Mismatch { .. } | Error::WouldBlock | Error::Corrupt { .. } | Error::Storage { .. })
+            | Self::Panicked(_) => "the server's log has the cause under this request id".to_owned(),
         }
     }
 

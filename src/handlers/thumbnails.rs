@@ -19,8 +19,8 @@ use super::ranges::{is_known, is_stale};
 use super::{Answer, Failure, Options, Result, Validator, empty, with_body};
 use crate::blobs::Reader;
 use crate::error::Error;
-use crate::pictures::{Fault, FaultKind, Kind, Picture, Spec};
-use crate::schema::Table;
+use crate::pictures::{Fault, FaultKind, Kind, Picture};
+use crate::schema::{Table, ThumbSize};
 use crate::transaction::Database;
 
 /// The number of the code that makes thumbnails: another one makes others, so clients ask for them again.
@@ -47,7 +47,7 @@ pub struct Wanted {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     upload: (u32, u64),
-    spec: Spec,
+    spec: ThumbSize,
 }
 
 /// A thumbnail.
@@ -67,7 +67,7 @@ pub fn begin(
     table: &Table,
     id: &str,
     attribute: usize,
-    spec: Spec,
+    spec: ThumbSize,
     headers: &HeaderMap,
 ) -> Result<Begun> {
     let opened = Reader::open(database, table, id, attribute)?;

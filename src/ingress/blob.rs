@@ -40,7 +40,7 @@ impl Ingress {
         peer: &Peer,
     ) -> Answering {
         let (mut request, head) = (Unanswered::new(self, context, peer), blob.access == Access::Describe);
-        let memory = &self.crossing.in_memory;
+        let memory = &self.crossing.never_blocking;
         match caught(|| read(memory, blob.table, &blob.id, blob.attribute, headers, head)) {
             Err(Failure::Error(Error::WouldBlock)) => {
                 request.context().mark(Span::Handler);

@@ -36,7 +36,7 @@ use crate::transaction::{Database, Interrupt, LOCK_WAIT, held_too_long};
 /// Runs handlers.
 pub(super) struct Crossing {
     blocking: Database,
-    pub(super) in_memory: Database,
+    pub(super) never_blocking: Database,
     routes: Routes,
     syncing: Handle,
     /// The waiting work of each lane.
@@ -310,12 +310,13 @@ impl Crossing {
         limits: Arc<Limits>,
         pools: Pools,
     ) -> Self {
-        let (in_memory, longest_wait) = (blocking.in_memory(), Duration::from_millis(options.request_timeout_ms));
+        let (never_blocking, longest_wait) =
+            (blocking.never_blocking(), Duration::from_millis(options.request_timeout_ms));
         let Pools { reading, writing, scanning, dumping, uploading, picturing, syncing } = pools;
         let queues = [reading, writing, scanning, dumping, uploading, picturing].map(Queue::of);
         let thumbnails = Thumbnails::new(routes.options_of_handlers());
         limits.set(Limited::Thumbnails, routes.options_of_handlers().thumbs_in_flight);
-        Self { blocking, in_memory, routes, queues, syncing, limits, thumbnails, longest_wait }
+        Self { blocking, never_blocking, routes, queues, syncing, limits, thumbnails, longest_wait }
     }
 
     pub(super) fn queue(&self, lane: Lane) -> &Queue {
@@ -353,13 +354,13 @@ impl Crossing {
             return Attempt::Blocked(route.lane(body));
         }
         if !route.may_write() {
-            return match caught(|| route.answer(&self.in_memory, headers, body)) {
+            return match caught(|| route.answer(&self.never_blocking, headers, body)) {
                 Err(Failure::Error(Error::WouldBlock)) => Attempt::Blocked(route.lane(body)),
                 outcome => Attempt::Done(outcome),
             };
         }
         // A handle of its own, which records what is left to wait for.
-        let database = self.in_memory.clone();
+        let database = self.never_blocking.clone();
         match caught(|| route.answer(&database, headers, body).map(|answer| marked(answer, route, body))) {
             Err(Failure::Error(Error::WouldBlock)) => {
                 let (release, released) = oneshot::channel();
@@ -416,7 +417,7 @@ impl Crossing {
                 () = taken.place.given_up.notified() => break Err(Failure::Overloaded),
             };
             if released.is_err() {
-                break Err(held_too_long().into());
+                break Err(held_too_long(LOCK_WAIT).into());
             }
             permit = Some(taken);
             attempt = match self.route(&parts) {

@@ -148,7 +148,7 @@ impl Subscriber {
         if self.crossing.routes().streams().watermarks(of, partition)?.high <= from {
             return Ok(None);
         }
-        let mut read = read(&self.crossing, &self.crossing.in_memory, stream, partition, from);
+        let mut read = read(&self.crossing, &self.crossing.never_blocking, stream, partition, from);
         if let Err(Error::WouldBlock) = read {
             let crossing = Arc::clone(&self.crossing);
             let job = move || self::read(&crossing, crossing.database(), stream, partition, from);

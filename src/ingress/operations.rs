@@ -47,9 +47,8 @@ use crate::handlers::{
 };
 use crate::multicast::{self, Multicast};
 use crate::observability::Observability;
-use crate::pictures::Spec;
 use crate::routing;
-use crate::schema::IndexState;
+use crate::schema::{IndexState, ThumbSize};
 use crate::storage;
 use crate::streams;
 use crate::transaction::Registrations;
@@ -332,7 +331,7 @@ async fn tables(State(shared): State<Arc<Shared>>) -> Response<Body> {
         let attributes = table.attributes.iter().map(|attribute| Described {
             name: &attribute.name,
             r#type: attribute.type_name(),
-            thumb_sizes: attribute.thumb_sizes.iter().map(Spec::to_string).collect(),
+            thumb_sizes: attribute.thumb_sizes.iter().map(ThumbSize::to_string).collect(),
         });
         let indexes = table.indexes.iter().map(|index| Indexed {
             attributes: index.attributes().map(name).collect(),

@@ -56,7 +56,7 @@ async fn what_is_not_in_memory_is_answered_by_the_pool() {
         ingress.crossing.database().store().flush().unwrap();
     }
     let ingress = ingress(&folder, Options::default());
-    let cold = ingress.crossing.database().in_memory();
+    let cold = ingress.crossing.database().never_blocking();
     assert!(matches!(cold.read(cold.table("Product").unwrap(), "1"), Err(Error::WouldBlock)));
     assert_eq!(ask(&ingress, "GET", "/Product/1", "").await.0, 200);
     assert_eq!(ask(&ingress, "PATCH", "/Product/1", r#"{"name":"b"}"#).await.0, 200);

@@ -28,8 +28,9 @@ use crate::error::Error;
 use crate::handlers::thumbnails::{Begun, Key, Made, Maker, Wanted, answer, begin};
 use crate::handlers::{Answer, Failure, Options, Result};
 use crate::observability::{self, Span};
-use crate::pictures::{Fault, Spec};
+use crate::pictures::Fault;
 use crate::routing::{Access, Blob, Lane};
+use crate::schema::ThumbSize;
 use crate::transaction::Database;
 
 /// Bytes that keeping one takes beside its own.
@@ -193,13 +194,14 @@ impl Ingress {
     pub(super) fn answer_with_thumbnail(
         self: &Arc<Self>,
         blob: &Blob<'_>,
-        spec: Spec,
+        spec: ThumbSize,
         headers: &HeaderMap,
         context: observability::Context,
         peer: &Peer,
     ) -> Answering {
         let (mut request, head) = (Unanswered::new(self, context, peer), blob.access == Access::Describe);
-        let begun = caught(|| begin(&self.crossing.in_memory, blob.table, &blob.id, blob.attribute, spec, headers));
+        let begun =
+            caught(|| begin(&self.crossing.never_blocking, blob.table, &blob.id, blob.attribute, spec, headers));
         let next = match self.crossing.thumbnails.next(begun) {
             Next::Answer(Err(Failure::Error(Error::WouldBlock))) => None,
             Next::Answer(outcome) => return Answering::Now(Some(answered(request, outcome, head, headers))),
@@ -236,7 +238,7 @@ async fn thumbnail(
     crossing: &Arc<Crossing>,
     mut next: Option<Next>,
     (table, id, attribute): &(String, String, usize),
-    spec: Spec,
+    spec: ThumbSize,
     headers: &HeaderMap,
     peer: &Peer,
 ) -> Result<Answer> {

@@ -82,7 +82,7 @@ struct Uploading {
 impl Uploading {
     async fn begin(crossing: &Arc<Crossing>, blob: &Blob<'_>, parts: &Parts, peer: &Peer) -> Result<Self> {
         let Blob { table, id, attribute, .. } = blob;
-        let upload = match caught(|| begin(&crossing.in_memory, table, id, *attribute, &parts.headers)) {
+        let upload = match caught(|| begin(&crossing.never_blocking, table, id, *attribute, &parts.headers)) {
             Err(Failure::Error(Error::WouldBlock)) => {
                 let (table, id, headers) = (table.name.clone(), id.to_string(), parts.headers.clone());
                 let attribute = *attribute;

@@ -27,7 +27,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// A line for each message to a subscriber.
 fn write(id: EventId, message: &Message<'_>, out: &mut Vec<u8>) {
     let text = match message {
-        Message::Put { json } => format!("put {}", String::from_utf8_lossy(json)),
+        Message::Put { json, .. } => format!("put {}", String::from_utf8_lossy(json)),
         Message::Delete { id, .. } => format!("delete {id}"),
         Message::Truncate => "truncate".to_owned(),
         Message::Multicast { id, body } => format!("{id} {}", String::from_utf8_lossy(body)),

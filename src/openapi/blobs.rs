@@ -4,8 +4,7 @@ use serde_json::{Value, json};
 
 use super::answers::{self, empty, headers_named};
 use super::paths::{DELETE, link, operation, parameter, shared, with};
-use crate::pictures::Spec;
-use crate::schema::{Attribute, Table};
+use crate::schema::{Attribute, Table, ThumbSize};
 
 /// Refusals of a write of bytes; its content type is stored and never refused.
 const WRITE: [u16; 10] = [400, 403, 404, 408, 412, 413, 415, 421, 500, 503];
@@ -52,9 +51,9 @@ fn read(table: &Table, attribute: &Attribute) -> Value {
 
 /// The size of a thumbnail: one of those that the schema lists, if it lists any.
 fn thumb(attribute: &Attribute) -> Value {
-    let sizes: Vec<_> = attribute.thumb_sizes.iter().map(Spec::to_string).collect();
+    let sizes: Vec<_> = attribute.thumb_sizes.iter().map(ThumbSize::to_string).collect();
     let schema = match sizes.is_empty() {
-        true => json!({"type": "string", "pattern": Spec::PATTERN}),
+        true => json!({"type": "string", "pattern": ThumbSize::PATTERN}),
         false => json!({"type": "string", "enum": sizes}),
     };
     let description = "The size of a thumbnail in place of the picture: `200x100` fills a box (`t`: cut off at the bottom alone, `b`: at the \

@@ -2,9 +2,9 @@
 
 use gif::{ColorOutput, DecodeOptions, DecodingError, MemoryLimit};
 
+use super::cut::Cut;
 use super::orientation::Orientation;
 use super::pixels::{Channels, Rows, resizing_bytes};
-use super::spec::Cut;
 use super::{Fault, Head, PROFILE_BYTES};
 
 /// What every GIF begins with.

@@ -7,9 +7,9 @@
 use jpeg_decoder::Decoder;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
+use super::cut::Cut;
 use super::orientation::Orientation;
 use super::pixels::{Channels, Rows, resizing_bytes};
-use super::spec::Cut;
 use super::{Fault, Head, PROFILE_BYTES};
 
 /// The second bytes of markers.

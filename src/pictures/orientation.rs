@@ -1,6 +1,6 @@
 //! How a picture is turned before it is shown, as EXIF says it.
 
-use super::spec::Cut;
+use super::cut::Cut;
 
 /// One of the eight orientations: a pixel of what is shown is looked up with swapped coordinates, and then from the other sides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -110,7 +110,7 @@ pub(super) mod tests {
     use super::*;
 
     /// EXIF data with an orientation.
-    pub(in crate::pictures) fn exif(number: u16, is_little: bool) -> Vec<u8> {
+    pub(in crate::server_layers::pictures) fn exif(number: u16, is_little: bool) -> Vec<u8> {
         let word = |value: u16| if is_little { value.to_le_bytes() } else { value.to_be_bytes() };
         let long = |value: u32| if is_little { value.to_le_bytes() } else { value.to_be_bytes() };
         let mut exif = if is_little { b"II*\0".to_vec() } else { b"MM\0*".to_vec() };

@@ -10,8 +10,8 @@ use fast_image_resize::images::{TypedImage, TypedImageRef};
 use fast_image_resize::pixels::{U8, U8x3, U16x4};
 use fast_image_resize::{MulDiv, PixelTrait, ResizeOptions, Resizer};
 
+use super::cut::Cut;
 use super::orientation::Orientation;
-use super::spec::Cut;
 
 /// The channels of a pixel, of 8 bits each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

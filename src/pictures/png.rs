@@ -5,9 +5,9 @@ use std::io::{Cursor, Read};
 use flate2::read::ZlibDecoder;
 use png::{ColorType, DecodingError, Limits, Transformations};
 
+use super::cut::Cut;
 use super::orientation::Orientation;
 use super::pixels::{Channels, Rows, resizing_bytes};
-use super::spec::Cut;
 use super::{Fault, Head, PROFILE_BYTES};
 
 /// What every PNG begins with.

@@ -272,9 +272,9 @@ fn thumbnail(file: &[u8], spec: &str) -> Result<Thumbnail, Fault> {
 
 /// The greatest difference of the pixels of a thumbnail to the exact ones.
 fn difference(file: &[u8], shown: &Plain, spec: &str) -> f64 {
-    let spec = spec.parse::<Spec>().unwrap();
+    let spec = spec.parse::<ThumbSize>().unwrap();
     let made = Picture::open(file).unwrap().shown(&spec).unwrap();
-    let cut = spec.cut(shown.width as u32, shown.height as u32);
+    let cut = Cut::of(spec, shown.width as u32, shown.height as u32);
     assert_eq!((made.width, made.height), (cut.to_width as usize, cut.to_height as usize), "{spec}");
     assert_eq!(made.channels.number(), shown.channels);
     let differences =
@@ -456,7 +456,7 @@ fn thin_pictures_are_made_smaller() {
                     &thumbnail(file, spec)
                         .unwrap_or_else(|fault| panic!("{kind}, {width} x {height} to {spec}: {fault:?}")),
                 );
-                let cut = spec.parse::<Spec>().unwrap().cut(width as u32, height as u32);
+                let cut = Cut::of(spec.parse().unwrap(), width as u32, height as u32);
                 assert_eq!(
                     (made.width, made.height),
                     (cut.to_width as usize, cut.to_height as usize),
@@ -500,7 +500,7 @@ fn what_follows_the_pixels_of_a_png_does_not_matter_and_of_profiles_the_first_is
 fn what_is_written_has_the_pixels() {
     for channels in 1..=4 {
         for (kind, file) in Plain::smooth(160, 90, channels).files() {
-            let spec: Spec = "80x45".parse().unwrap();
+            let spec: ThumbSize = "80x45".parse().unwrap();
             let picture = Picture::open(&file).unwrap();
             let (shown, written) = (picture.shown(&spec).unwrap(), pixels(&picture.thumbnail(&spec).unwrap()));
             assert_eq!(

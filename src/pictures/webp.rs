@@ -6,10 +6,10 @@ use std::io::Cursor;
 
 use image_webp::{DecodingError, WebPDecoder};
 
+use super::cut::Cut;
 use super::lossless;
 use super::orientation::Orientation;
 use super::pixels::{Channels, Rows, resizing_bytes};
-use super::spec::Cut;
 use super::{Fault, Head, PROFILE_BYTES};
 
 /// Bytes of the head of a chunk.

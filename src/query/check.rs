@@ -48,7 +48,7 @@ impl Query<'_> {
     }
 
     /// Checks that the cursor belongs to this query and is not combined with an offset.
-    pub(super) fn check_cursor(&self, table: &Table) -> Result<()> {
+    pub(crate) fn check_cursor(&self, table: &Table) -> Result<()> {
         let Some(cursor) = &self.after else { return Ok(()) };
         let refused = |clause, detail: &str| Err(self.clause_error(clause, detail.to_owned()));
         if self.offset > 0 {

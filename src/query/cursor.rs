@@ -41,7 +41,7 @@ pub struct Cursor {
 
 impl Cursor {
     /// Parses the text of a cursor.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
         let (version, rest) = bytes.split_first()?;
         let (query, rest) = rest.split_first_chunk()?;

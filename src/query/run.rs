@@ -18,7 +18,11 @@ use crate::encoding::{Fields, Record, Value};
 use crate::error::{Error, Result};
 use crate::indexes;
 use crate::schema::Table;
-use crate::transaction::{Database, Read};
+use crate::storage::Snapshot;
+use crate::transaction::{Database, Owned, Read, check_patch_of_many};
+
+/// Number of records that are passed over at most when some are claimed: more would be looked at for nothing.
+const PASSED_OVER: usize = 10_000;
 
 impl<'q> Query<'q> {
     /// Matches the records whose attribute, given by its position in the schema, equals a value or, if it is a list, contains it. Position
@@ -81,6 +85,30 @@ impl Query<'_> {
             None => self.run_by(paths, source, visit),
             Some(reduced) => reduced.run_by(AccessPaths::of(&reduced, source.indexes()), source, visit),
         }
+    }
+
+    /// Like `run_to`, at a snapshot.
+    ///
+    /// # Errors
+    /// As [`Query::run`].
+    pub(crate) fn run_in(
+        &self,
+        database: &Database,
+        table: &Table,
+        snapshot: &Snapshot<'_>,
+        visit: impl FnMut(Record<'_, &[u8]>) -> Result<()>,
+    ) -> Result<Option<Cursor>> {
+        self.check(database, table)?;
+        self.run_at(Source::of(database, table, snapshot, &StepBudget::of(database)), visit)
+    }
+
+    /// Returns the number of records that satisfy the filter at a snapshot.
+    ///
+    /// # Errors
+    /// As [`Query::run`].
+    pub(crate) fn count_in(&self, database: &Database, table: &Table, snapshot: &Snapshot<'_>) -> Result<usize> {
+        self.check(database, table)?;
+        self.count_at(Source::of(database, table, snapshot, &StepBudget::of(database)))
     }
 
     /// Like `run_to`, at the snapshot of a source.
@@ -234,6 +262,27 @@ impl Query<'_> {
         let (all, ids) = self.found(database, table, most)?;
         let checks = all.filter.checks(table)?;
         database.merge_where(&ids, patch, |record| satisfies(&checks, database, table, record))
+    }
+
+    /// Merges a patch into the first records, at most `most`, that satisfy the condition and that nobody else has locked, in one
+    /// transaction; returns them. Whoever claims at the same time gets others, and waits for none.
+    ///
+    /// # Errors
+    /// As [`Query::run`] and [`Transaction::merge`](crate::transaction::Transaction::merge).
+    pub(crate) fn claim<'t>(&self, database: &Database, patch: &Fields<'t, '_>, most: usize) -> Result<Vec<Owned<'t>>> {
+        let (table, checks) = (patch.table(), self.filter.checks(patch.table())?);
+        check_patch_of_many(patch)?;
+        // Those that others have locked, or have claimed since the snapshot, come on top.
+        let all = Self { limit: Some(most + PASSED_OVER), ..self.clone() };
+        database.transact(|transaction| {
+            let mut claimed = Vec::new();
+            let found = all.run(database, table, |record| {
+                let accept = |record: &Record<'_, &[u8]>| satisfies(&checks, database, table, record);
+                claimed.extend(transaction.claim(&record.id()?, patch, accept)?);
+                if claimed.len() < most { Ok(()) } else { Err(Error::WouldBlock) }
+            });
+            if claimed.len() < most { found.map(|()| claimed) } else { Ok(claimed) }
+        })
     }
 
     /// Returns the ids of the records that satisfy the condition, at most `most`, all at one snapshot.

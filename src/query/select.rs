@@ -13,6 +13,7 @@ use super::tree::{Item, Query, Selection};
 use crate::encoding::Record;
 use crate::error::{Error, Result};
 use crate::schema::Table;
+use crate::storage::Snapshot;
 use crate::transaction::Database;
 
 /// The number of records whose related records are read at once.
@@ -58,9 +59,23 @@ impl Query<'_> {
             let next = self.run_to(database, table, |record| self.show_record(&record, &mut visit))?;
             return Ok(ListOutcome { next, total: None });
         }
+        self.show_in(database, table, &database.store().snapshot(), visit)
+    }
+
+    /// Like [`Query::show`], at a snapshot.
+    ///
+    /// # Errors
+    /// As [`Query::show`].
+    pub(crate) fn show_in(
+        &self,
+        database: &Database,
+        table: &Table,
+        snapshot: &Snapshot<'_>,
+        mut visit: impl FnMut(&Record<'_, &[u8]>, &[u8]) -> Result<()>,
+    ) -> Result<ListOutcome> {
         self.check(database, table)?;
-        let (snapshot, budget) = (database.store().snapshot(), StepBudget::of(database));
-        let source = Source::of(database, table, &snapshot, &budget);
+        let budget = StepBudget::of(database);
+        let source = Source::of(database, table, snapshot, &budget);
         let next = match &self.select {
             Some(selection) if selection.has_related() => {
                 let mut batch = Vec::new();

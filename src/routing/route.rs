@@ -20,9 +20,8 @@ use crate::handlers::{
     streams::Followed,
 };
 use crate::multicast::Registry;
-use crate::pictures::Spec;
 use crate::query::{Limits, Query};
-use crate::schema::{Stream, Table};
+use crate::schema::{Stream, Table, ThumbSize};
 use crate::streams::{RequestKind, Streams, Unfinished};
 use crate::transaction::Database;
 
@@ -104,7 +103,7 @@ pub struct Blob<'r> {
     /// Position of the attribute in the schema; of type Blob.
     pub attribute: usize,
     /// The size of the thumbnail that is asked for in place of the bytes.
-    pub thumbnail: Option<Spec>,
+    pub thumbnail: Option<ThumbSize>,
 }
 
 /// An operation on the bytes of a blob.

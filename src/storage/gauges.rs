@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 
 /// The state of the engine at one moment. Sizes in bytes, over all spaces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Gauges {
     /// Live sorted files.
     pub sorted_bytes: u64,

@@ -9,6 +9,7 @@ use crate::storage::{Reach, Space};
 
 /// Statistics of a stream.
 #[derive(Debug, Serialize)]
+#[non_exhaustive]
 pub struct Statistics {
     /// The name of the stream.
     pub name: String,
@@ -22,6 +23,7 @@ pub struct Statistics {
 
 /// Statistics of a partition.
 #[derive(Debug, Serialize)]
+#[non_exhaustive]
 pub struct PartitionStatistics {
     /// Its number.
     pub partition: u32,

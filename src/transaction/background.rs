@@ -15,8 +15,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use super::Database;
 use super::catalogue::{Catalogue, StoredState};
-use super::{Database, LOCK_WAIT};
 use crate::encoding::{Value, key};
 use crate::error::{Error, Result};
 use crate::indexes::{self, KeyRange, Keys, Matches, Sharing};
@@ -196,7 +196,7 @@ impl Database {
     fn build_from(&self, table: &Table, index: &Index, keys: &[Vec<u8>]) -> Result<Option<Sharing>> {
         let slot = |key: &Vec<u8>| self.shared.locks.slot(table.id, &key[size_of::<u32>()..]);
         let mut slots: Vec<Slot> = keys.iter().map(slot).collect();
-        let _guards = self.lock_all(&mut slots, Wait::AtMost(LOCK_WAIT))?;
+        let _guards = self.lock_all(&mut slots, Wait::AtMost(self.lock_wait))?;
         indexes::build(self.store(), table, index, keys)
     }
 

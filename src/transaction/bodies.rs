@@ -53,6 +53,40 @@ impl<'t> New<'t> {
     }
 }
 
+/// What a program gives as a record, or as a part of one.
+#[derive(Clone, Debug)]
+pub enum Body<'v> {
+    /// The text of a JSON object.
+    Json(Cow<'v, [u8]>),
+    /// Values of attributes, which are not coerced.
+    Fields(Fields<'v, 'v>),
+}
+
+impl Body<'_> {
+    /// Returns its values for a table.
+    ///
+    /// # Errors
+    /// `Invalid` if it is not an object of the table, or has values of another one.
+    pub(crate) fn fields<'t>(&self, table: &'t Table) -> Result<Fields<'t, '_>> {
+        match self {
+            Self::Json(text) => parse_object(table, text),
+            Self::Fields(fields) => fields.of_same(table),
+        }
+    }
+
+    /// Encodes it as a new record.
+    ///
+    /// # Errors
+    /// `Invalid`.
+    pub(super) fn encode<'t>(&self, table: &'t Table, now: i64) -> Result<New<'t>> {
+        if let Self::Json(text) = self {
+            return encode_one(table, text, now);
+        }
+        let (record, made) = encode_new(self.fields(table)?, now)?;
+        Ok(New { record: record.into_shared(), made })
+    }
+}
+
 /// A record that replaces the one with its id, or is created.
 pub(super) struct Whole<'t, 'v> {
     /// The id in the body; if `None`, one is generated.
@@ -324,7 +358,7 @@ pub(super) fn check_not_null(fields: &Fields<'_, '_>) -> Result<()> {
 ///
 /// # Errors
 /// `Invalid`.
-pub(super) fn check_patch_of_many(fields: &Fields<'_, '_>) -> Result<()> {
+pub(crate) fn check_patch_of_many(fields: &Fields<'_, '_>) -> Result<()> {
     let table = fields.table();
     if fields.values()[table.primary_key].is_some() {
         let detail = "the id of several records cannot be set at once".to_owned();

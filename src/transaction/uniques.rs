@@ -3,8 +3,8 @@
 //! A value is claimed under its own lock before its index entry is read, and the lock is held until the record is written. A value released
 //! by a verb is free for later verbs of the same transaction.
 
-use super::Transaction;
 use super::bodies::pointer;
+use super::{Owned, Transaction};
 use crate::encoding::value::Value;
 use crate::encoding::{Record, key};
 use crate::error::{Error, Result};
@@ -75,6 +75,32 @@ impl Transaction<'_> {
             written.owners.extend(released(index, &before.value(index.attribute)?));
         }
         Ok(())
+    }
+
+    /// Reads the record that has a unique value of an attribute, including this transaction's own writes; keeps the record and the value
+    /// locked until the end, also where no record has it.
+    ///
+    /// # Errors
+    /// `Invalid` if the attribute has no unique index; `Busy` while that is being built; as [`Transaction::read`].
+    pub fn find<'t>(&mut self, table: &'t Table, attribute: usize, value: &Value<'_>) -> Result<Option<Owned<'t>>> {
+        self.database.check_issued(table)?;
+        let name = &table.attribute_at(attribute)?.name;
+        let Some(index) = of(table).find(|index| index.attribute == attribute) else {
+            return Err(Error::invalid(format!(
+                "{name} of table {} has no unique index to find a record by",
+                table.name
+            )));
+        };
+        if index.state() == IndexState::Building {
+            let detail = format!("the unique index of {name} of {} is being built", table.name);
+            return Err(Error::Busy { detail });
+        }
+        let Some(entry) = entry(index, value) else { return Ok(None) };
+        self.hold(space(index), &entry)?;
+        match self.owner(&entry)? {
+            Some(owner) => self.read(table, &owner),
+            None => Ok(None),
+        }
     }
 
     fn owner(&self, entry: &[u8]) -> Result<Option<String>> {

@@ -226,6 +226,26 @@ impl<'d> Transaction<'d> {
         }
     }
 
+    /// Merges a patch into a record if it exists, `accept` accepts it, and nobody else has it locked; returns it then.
+    ///
+    /// # Errors
+    /// What `accept` returns; as [`Transaction::merge`].
+    pub(crate) fn claim<'t>(
+        &mut self,
+        id: &str,
+        patch: &Fields<'t, '_>,
+        accept: impl Fn(&Record<'_, &[u8]>) -> Result<bool>,
+    ) -> Result<Option<Owned<'t>>> {
+        let table = patch.table();
+        if !self.hold_if_free(table.id, id.as_bytes()) {
+            return Ok(None);
+        }
+        match self.open(table, id)? {
+            Some(before) if accept(&before.view())? => self.merge_into(id, patch.clone(), &before).map(Some),
+            _ => Ok(None),
+        }
+    }
+
     /// Makes a Blob refer to an upload, or to none.
     ///
     /// # Errors
@@ -502,20 +522,25 @@ impl<'d> Transaction<'d> {
 
     /// Takes the lock of a key if it is free; otherwise records which one is wanted.
     pub(crate) fn hold(&mut self, space: u32, key: &[u8]) -> Result<()> {
+        if self.hold_if_free(space, key) {
+            return Ok(());
+        }
+        self.wanted = Some(self.database.shared.locks.slot(space, key));
+        Err(Error::WouldBlock)
+    }
+
+    /// Takes the lock of a key if it is free; returns whether this transaction has it.
+    fn hold_if_free(&mut self, space: u32, key: &[u8]) -> bool {
         let locks = &self.database.shared.locks;
         let slot = locks.slot(space, key);
         match locks.lock(slot, Wait::No) {
             Some(guard) => {
                 self.guards.push(guard);
                 HELD_BY_THREAD.with_borrow_mut(|held| held.push((&raw const *locks, slot)));
-                Ok(())
+                true
             }
             // Checked only now: a transaction of many keys has many locks.
-            None if self.guards.contains(slot) => Ok(()),
-            None => {
-                self.wanted = Some(slot);
-                Err(Error::WouldBlock)
-            }
+            None => self.guards.contains(slot),
         }
     }
 

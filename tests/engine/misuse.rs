@@ -148,7 +148,7 @@ fn a_blob_is_continued_with_the_database_that_it_began_with() {
     let mut upload = begin(&database, invoice, "1", scan).expect("the record exists");
     assert_eq!(upload.take(b"text"), 4);
     assert_invalid("finish", upload.finish(&other), &["another database"]);
-    upload.finish(&database.in_memory()).expect("a clone is the same database");
+    upload.finish(&database.never_blocking()).expect("a clone is the same database");
     let mut reader = Reader::open(&database, invoice, "1", scan).expect("readable").expect("it exists");
     assert_invalid("next", reader.next(&other), &["another database"]);
     assert_eq!(reader.next(&database).expect("readable"), b"text");
@@ -497,7 +497,7 @@ fn a_verb_that_waits_for_its_own_transaction_is_invalid() {
         ("transact", |database, table| database.transact(|inner| inner.read(table, "1").map(drop))),
         ("query delete", |database, table| Query::default().delete(database, table, 100).map(drop)),
         ("truncate", |database, table| database.truncate(table)),
-        ("in memory", |database, table| database.in_memory().delete(table, "1", &Precondition::None)),
+        ("in memory", |database, table| database.never_blocking().delete(table, "1", &Precondition::None)),
     ];
     for (name, verb) in verbs {
         let words: &[&str] = &["call the transaction's"];

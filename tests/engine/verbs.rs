@@ -548,7 +548,7 @@ fn a_truncated_table_is_empty_and_the_others_are_not() {
         (0..10_000).map(|number| format!(r#"{{"id":"{number}","name":"n","mail":"{number}@x"}}"#)).collect();
     for _ in 0..2 {
         database.create_all(user, format!("[{}]", many.join(",")).as_bytes()).expect("no id and no mail is taken");
-        assert_eq!(outcome(&database.in_memory().truncate(user)), "would block");
+        assert_eq!(outcome(&database.never_blocking().truncate(user)), "would block");
         database.truncate(user).expect("nobody keeps a key");
         assert_eq!((ids(&database, "User"), ids(&database, "Note")), (Vec::<String>::new(), vec!["one".to_owned()]));
         assert_eq!(found(&database, "User", "name", &value("n")), Vec::<String>::new());
@@ -579,7 +579,7 @@ fn many_keys_that_others_hold_are_waited_for_once() {
             })
         });
         held.recv().expect("the other thread holds keys");
-        assert_eq!(outcome(&database.in_memory().create_all(user, body.as_bytes())), "would block");
+        assert_eq!(outcome(&database.never_blocking().create_all(user, body.as_bytes())), "would block");
         let waiting = scope.spawn(|| database.create_all(user, body.as_bytes()).map(|created| created.len()));
         drop(end);
         assert_eq!(waiting.join().expect("no panic").expect("all are free at last"), 1000);
@@ -656,7 +656,7 @@ fn a_key_that_is_held_is_waited_for_even_if_the_caller_hides_it() {
             assert_eq!(outcome(&holding), "ok");
         });
         is_held.recv().expect("the other thread holds it");
-        let in_memory = database.in_memory();
+        let in_memory = database.never_blocking();
         assert_eq!(outcome(&in_memory.merge(user, "ann", b"{}", &Precondition::None)), "would block");
         let hidden = in_memory.transact(|transaction| {
             let _ = transaction.read(user, "ann");

@@ -55,7 +55,7 @@ fn outcomes(database: &Database, text: &str) -> [&'static str; 2] {
     let query = Query::parse(database.schema(), table, text, &Limits::in_url(10_000)).expect("it is read");
     assert!(query.is_short(table), "{text} is tried where others wait");
     let outcome = |database: &Database| engine::outcome(&query.run(database, table, |_| Ok(())));
-    [outcome(database), outcome(&database.in_memory())]
+    [outcome(database), outcome(&database.never_blocking())]
 }
 
 #[test]

@@ -78,7 +78,7 @@ pub(super) struct Outbox {
 }
 
 /// What a message takes in the outbox, until this is dropped.
-pub(in crate::multicast) struct Room {
+pub(in crate::layers::multicast) struct Room {
     bytes: usize,
     all: Arc<AtomicUsize>,
 }

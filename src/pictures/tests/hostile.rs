@@ -19,7 +19,8 @@ const ERRORS: usize = 64 << 10;
 
 /// Runs an ignored test of this module in a process of its own.
 fn alone(name: &str) {
-    let test = format!("pictures::tests::hostile::{name}");
+    let (_, module) = module_path!().split_once("::").unwrap();
+    let test = format!("{module}::{name}");
     let ran = Command::new(std::env::current_exe().unwrap())
         .args([&test, "--exact", "--ignored", "--nocapture"])
         .output()
@@ -36,7 +37,7 @@ fn bounded(file: &[u8], spec: &str, most_pixels: u64, most_bytes: u64) -> Result
     let before = ALLOCATED.current_usage();
     let taken = || ALLOCATED.peak_usage().saturating_sub(before);
     ALLOCATED.reset_peak_usage();
-    let spec: Spec = spec.parse().unwrap();
+    let spec: ThumbSize = spec.parse().unwrap();
     let picture = Picture::open(file);
     assert!(taken() <= 2 * PROFILE_BYTES + ERRORS, "the head takes {} bytes", taken());
     let picture = picture?;

@@ -12,7 +12,7 @@ use crate::schema::{Index, IndexKind, IndexState, Table};
 
 /// The usable indexes of a table.
 #[derive(Clone, Copy)]
-pub(in crate::query) struct Indexes<'p> {
+pub(in crate::layers::query) struct Indexes<'p> {
     pub table: &'p Table,
     is_usable: Usable,
 }

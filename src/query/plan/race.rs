@@ -25,7 +25,7 @@ pub(super) fn race(source: Source<'_>, paths: &[AccessPath<'_>]) -> Result<Optio
 }
 
 /// Counts the entries of the steps up to the maximum; also returns whether the count is complete.
-pub(in crate::query) fn probe(source: Source<'_>, steps: &[Step<'_>]) -> Result<(usize, bool)> {
+pub(in crate::layers::query) fn probe(source: Source<'_>, steps: &[Step<'_>]) -> Result<(usize, bool)> {
     let mut runner = Runner::new(source, steps);
     for _ in 0..PROBED {
         if !runner.advance()? {
@@ -36,7 +36,7 @@ pub(in crate::query) fn probe(source: Source<'_>, steps: &[Step<'_>]) -> Result<
 }
 
 /// The steps that compete with an ordered scan, which may read as many records as they lead to.
-pub(in crate::query) struct Rival<'s> {
+pub(in crate::layers::query) struct Rival<'s> {
     runner: Runner<'s>,
     is_counted: bool,
     /// The number of records granted to the scan.

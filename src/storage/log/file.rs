@@ -55,7 +55,7 @@ pub(super) fn number(name: &str) -> Option<u64> {
 }
 
 /// Returns the checksum of bytes as the engine stores it.
-pub(in crate::storage) fn masked_crc(bytes: &[u8]) -> u32 {
+pub(in crate::layers::storage) fn masked_crc(bytes: &[u8]) -> u32 {
     crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
 }
 

@@ -16,13 +16,13 @@ pub(super) const LOST: &str = "lost";
 
 /// The end of a log file that the engine does not recover.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::storage) struct LostEnd {
+pub(in crate::layers::storage) struct LostEnd {
     /// The name of the file.
-    pub(in crate::storage) file: String,
+    pub(in crate::layers::storage) file: String,
     /// Where it begins, in bytes.
-    pub(in crate::storage) offset: u64,
+    pub(in crate::layers::storage) offset: u64,
     /// Its length, in bytes.
-    pub(in crate::storage) bytes: u64,
+    pub(in crate::layers::storage) bytes: u64,
 }
 
 /// Where the log ends, or goes on with later operations than the next.
@@ -61,7 +61,7 @@ struct Inspection {
 ///
 /// # Errors
 /// `Corrupt` if something that was synced is lost; `Storage` on an I/O error.
-pub(in crate::storage) fn check(directory: &Path, accept: bool) -> Result<Vec<LostEnd>> {
+pub(in crate::layers::storage) fn check(directory: &Path, accept: bool) -> Result<Vec<LostEnd>> {
     let found = inspect(directory)?;
     let Some(damage) = found.breaks.iter().find(|damage| damage.last < found.synced) else {
         return Ok(found.lost_ends);

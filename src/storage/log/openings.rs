@@ -26,7 +26,7 @@ const KEPT: usize = 1000;
 
 /// The openings of a store, oldest first.
 #[derive(Default, Serialize, Deserialize)]
-pub(in crate::storage) struct Openings {
+pub(in crate::layers::storage) struct Openings {
     format: u32,
     openings: Vec<Opening>,
 }
@@ -43,7 +43,7 @@ impl Openings {
     ///
     /// # Errors
     /// `Storage` on an I/O error.
-    pub(in crate::storage) fn begin(directory: &Path) -> Result<Self> {
+    pub(in crate::layers::storage) fn begin(directory: &Path) -> Result<Self> {
         let cannot = |error| Error::storage(format!("cannot replace the file {NAME}"), error);
         let (path, written) = (directory.join(NAME), directory.join(format!("{NAME}.new")));
         let mut openings: Vec<Opening> = match fs::read(&path) {

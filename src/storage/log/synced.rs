@@ -92,7 +92,7 @@ fn newest_file(directory: &Path) -> u64 {
 }
 
 /// What is known of the log of an open store.
-pub(in crate::storage) struct Synced {
+pub(in crate::layers::storage) struct Synced {
     directory: PathBuf,
     synced: AtomicU64,
     written: Mutex<Written>,
@@ -108,7 +108,7 @@ impl Synced {
     ///
     /// # Errors
     /// `Storage` on an I/O error.
-    pub(in crate::storage) fn begin(directory: &Path, sequence: u64) -> Result<Self> {
+    pub(in crate::layers::storage) fn begin(directory: &Path, sequence: u64) -> Result<Self> {
         let oldest = numbers_in(directory)?.last().copied().unwrap_or_default();
         let claim = Claim { behind: sequence, oldest, synced: sequence, newest: 0 };
         store(directory, claim, true)?;
@@ -117,18 +117,18 @@ impl Synced {
     }
 
     /// Returns the last operation that is known to be synced.
-    pub(in crate::storage) fn sequence(&self) -> u64 {
+    pub(in crate::layers::storage) fn sequence(&self) -> u64 {
         self.synced.load(Ordering::Relaxed)
     }
 
     /// Called before a sync: if the file is due to be written after it, returns the newest file with operations.
-    pub(in crate::storage) fn due(&self) -> Option<u64> {
+    pub(in crate::layers::storage) fn due(&self) -> Option<u64> {
         let written = self.written.lock();
         (written.claim.newest == 0 || written.at.elapsed() >= INTERVAL).then(|| newest_file(&self.directory))
     }
 
     /// Notes that everything up to an operation is synced, with a file if that is due.
-    pub(in crate::storage) fn advance(&self, sequence: u64, due: Option<u64>) {
+    pub(in crate::layers::storage) fn advance(&self, sequence: u64, due: Option<u64>) {
         self.synced.fetch_max(sequence, Ordering::Relaxed);
         if let Some(newest) = due {
             self.write(newest);
@@ -136,7 +136,7 @@ impl Synced {
     }
 
     /// Writes the file if it is behind, and due.
-    pub(in crate::storage) fn note(&self) {
+    pub(in crate::layers::storage) fn note(&self) {
         if self.written.lock().claim.synced < self.sequence()
             && let Some(newest) = self.due()
         {
@@ -145,7 +145,7 @@ impl Synced {
     }
 
     /// Notes that everything is synced, before the store is closed.
-    pub(in crate::storage) fn close(&self) {
+    pub(in crate::layers::storage) fn close(&self) {
         self.write(newest_file(&self.directory));
     }
 

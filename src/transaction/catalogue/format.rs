@@ -19,7 +19,7 @@ const WITHOUT_STREAMS: u32 = 3;
 
 /// The catalogue.
 #[derive(Clone, Serialize, Deserialize)]
-pub(in crate::transaction) struct Catalogue {
+pub(in crate::layers::transaction) struct Catalogue {
     format: u32,
     pub next_table: u32,
     pub next_index: u32,
@@ -30,14 +30,14 @@ pub(in crate::transaction) struct Catalogue {
 }
 
 #[derive(Clone, Serialize, Deserialize)]
-pub(in crate::transaction) struct StoredStream {
+pub(in crate::layers::transaction) struct StoredStream {
     pub name: String,
     pub id: u32,
     pub partitions: u32,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
-pub(in crate::transaction) struct StoredTable {
+pub(in crate::layers::transaction) struct StoredTable {
     pub name: String,
     pub id: u32,
     pub primary_key: String,
@@ -51,7 +51,7 @@ pub(in crate::transaction) struct StoredTable {
 
 /// The attributes of a record, in the order of its fields.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(in crate::transaction) struct StoredLayout {
+pub(in crate::layers::transaction) struct StoredLayout {
     pub attributes: Vec<StoredAttribute>,
     pub deadline: Deadline,
 }
@@ -59,7 +59,7 @@ pub(in crate::transaction) struct StoredLayout {
 /// When the records of a layout expire.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(in crate::transaction) enum Deadline {
+pub(in crate::layers::transaction) enum Deadline {
     /// Each record has its own deadline.
     InRecord,
     /// All at this time, if the table has an expiration: microseconds since 1970.
@@ -69,7 +69,7 @@ pub(in crate::transaction) enum Deadline {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(in crate::transaction) struct StoredAttribute {
+pub(in crate::layers::transaction) struct StoredAttribute {
     /// Unique in the table; an attribute that is dropped and added again gets a new one.
     pub id: u32,
     pub name: String,
@@ -79,7 +79,7 @@ pub(in crate::transaction) struct StoredAttribute {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(in crate::transaction) struct StoredIndex {
+pub(in crate::layers::transaction) struct StoredIndex {
     pub id: u32,
     pub attributes: Vec<String>,
     pub kind: String,
@@ -88,7 +88,7 @@ pub(in crate::transaction) struct StoredIndex {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(in crate::transaction) enum StoredState {
+pub(in crate::layers::transaction) enum StoredState {
     Ready,
     /// It has the entries of all records up to the id `after`; `records` is their number.
     Building {

@@ -6,23 +6,38 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::NICE;
 use crate::error::Error;
 use crate::schema::{Kind, Table};
 use crate::streams::Streams;
 use crate::transaction::Database;
 
+/// The niceness of threads that yield to others on the same processor (nice(2)).
+pub(crate) const NICE: i32 = 10;
+
 /// The interval at which it looks for expired records, and the pause before it retries failed work.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// A thread; it stops at the end of a unit of work.
-pub(super) struct Background {
-    stop: Sender<()>,
-    thread: JoinHandle<()>,
+/// A thread, which ends at the end of a unit of work when this is dropped.
+pub(crate) struct Background {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
 }
 
 impl Background {
-    pub(super) fn work(database: &Database, streams: &Streams) -> std::io::Result<Self> {
+    /// Starts the thread that does what is left to do in a database.
+    ///
+    /// # Errors
+    /// If no thread can be started.
+    pub(crate) fn work(database: &Database, streams: &Streams) -> std::io::Result<Self> {
         let (database, streams) = (database.clone(), streams.clone());
         Self::start("strata-background", move |stopping| {
             // As in the pool for scans, requests take priority.
@@ -31,7 +46,11 @@ impl Background {
         })
     }
 
-    pub(super) fn sync(database: &Database, interval: Option<Duration>) -> std::io::Result<Self> {
+    /// Starts the thread that syncs the log at an interval, if there is one, and looks at the free space.
+    ///
+    /// # Errors
+    /// If no thread can be started.
+    pub(crate) fn sync(database: &Database, interval: Option<Duration>) -> std::io::Result<Self> {
         let database = database.clone();
         Self::start("strata-sync", move |stopping| {
             let mut is_failing = false;
@@ -53,12 +72,7 @@ impl Background {
     fn start(name: &str, run: impl FnOnce(&Receiver<()>) + Send + 'static) -> std::io::Result<Self> {
         let (stop, stopping) = channel();
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || run(&stopping))?;
-        Ok(Self { stop, thread })
-    }
-
-    pub(super) fn stop(self) {
-        let _ = self.stop.send(());
-        let _ = self.thread.join();
+        Ok(Self { stop: Some(stop), thread: Some(thread) })
     }
 }
 

@@ -1,0 +1,218 @@
+//! The changes of a table as an iterator, and without a thread that waits.
+
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+use bytes::{Buf, Bytes};
+
+use super::database::Open;
+use super::record::Record;
+use super::table::Table;
+use crate::encoding;
+use crate::error::{Error, Result};
+use crate::feed::{EventId, Message, Next, Subscription, Topic};
+
+/// What happened to a record, or to a table.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Change<'t> {
+    /// Its id, with which [`Database::changes_after`](crate::Database::changes_after) continues behind it.
+    pub id: EventId,
+    /// What it is.
+    pub what: Changed<'t>,
+}
+
+/// What a change is.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Changed<'t> {
+    /// A record was created or changed: as it is then.
+    Put(Record<'t>),
+    /// The record with this id was deleted, or has expired and was removed.
+    Delete(String),
+    /// All records of the table were deleted in one step.
+    Truncate,
+}
+
+/// The changes of a table or of a record, in the order of the log, each exactly once. Between two of them it may be dropped and continued
+/// from the id of the last one, also after a restart: a program that stores that id in the transaction with which it stores what it made of
+/// the change makes it exactly once.
+///
+/// It ends when the database is closed, and does not keep it open.
+///
+/// ```
+/// # let database = strata::Database::temporary(&strata::Schema::parse("type T @table { id: ID! @primaryKey  n: Int }")?)?;
+/// # let table = database.table("T")?;
+/// use std::time::Duration;
+/// use strata::Changed;
+///
+/// let mut changes = database.changes(&table)?;
+/// database.create(&table, strata::Json(r#"{"id": "a", "n": 5}"#))?;
+/// let change = changes.next_timeout(Duration::from_secs(10))?.expect("there is one");
+/// assert!(matches!(change.what, Changed::Put(record) if record.get("n")?.as_i64() == Some(5)));
+/// # Ok::<(), strata::Error>(())
+/// ```
+pub struct Changes<'t> {
+    open: Weak<Open>,
+    table: &'t Table,
+    topic: Topic,
+    subscription: Subscription,
+    /// What is left of the encoded messages that were taken.
+    text: Bytes,
+    /// Behind the last change, or where nothing was missed.
+    position: Option<EventId>,
+    is_over: bool,
+}
+
+impl std::fmt::Debug for Changes<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Changes({}, {:?})", self.table.name(), self.position)
+    }
+}
+
+/// The messages as they are encoded: length of what follows the id (u32), tag (u8), id, and the record, the id of the record, or nothing.
+const PUT: u8 = 0;
+const DELETE: u8 = 1;
+const TRUNCATE: u8 = 2;
+const PROGRESS: u8 = 3;
+const LAGGED: u8 = 4;
+
+/// Encodes a message.
+pub(super) fn write(id: EventId, message: &Message<'_>, out: &mut Vec<u8>) {
+    let (tag, rest) = match message {
+        Message::Put { bytes, .. } => (PUT, *bytes),
+        Message::Delete { id, .. } => (DELETE, id.as_bytes()),
+        Message::Truncate => (TRUNCATE, &b""[..]),
+        Message::Multicast { .. } | Message::Progress => (PROGRESS, &b""[..]),
+        Message::Lagged => (LAGGED, &b""[..]),
+    };
+    out.extend_from_slice(&(rest.len() as u32).to_le_bytes());
+    out.push(tag);
+    out.extend_from_slice(&id.to_bytes());
+    out.extend_from_slice(rest);
+}
+
+/// Wakes a thread that is parked.
+struct Unparked(Thread);
+
+impl Wake for Unparked {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+impl<'t> Changes<'t> {
+    pub(super) fn begin(open: &Arc<Open>, table: &'t Table, topic: Topic, after: Option<EventId>) -> Result<Self> {
+        let subscription = match after {
+            Some(after) => open.feed().resume(topic.clone(), after)?,
+            None => open.feed().subscribe(topic.clone())?,
+        };
+        let text = Bytes::new();
+        Ok(Self { open: Arc::downgrade(open), table, topic, subscription, text, position: after, is_over: false })
+    }
+
+    /// Returns the id from which to continue: that of the last change, or a later one with nothing between; `None` until the first is
+    /// known.
+    pub fn position(&self) -> Option<EventId> {
+        self.position
+    }
+
+    /// Returns the next change; `None` if there was none within so long, or the database was closed.
+    ///
+    /// # Errors
+    /// `Gone` if more was written meanwhile than is kept of the log: read the table, and begin anew; `Corrupt` if the log is damaged.
+    pub fn next_timeout(&mut self, timeout: Duration) -> Result<Option<Change<'t>>> {
+        self.next_until(Some(Instant::now() + timeout)).transpose()
+    }
+
+    /// Waits for the next change, at most until `deadline`.
+    fn next_until(&mut self, deadline: Option<Instant>) -> Option<Result<Change<'t>>> {
+        let waker = Waker::from(Arc::new(Unparked(std::thread::current())));
+        loop {
+            if let Poll::Ready(next) = self.poll_next(&mut Context::from_waker(&waker)) {
+                return next;
+            }
+            match deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())) {
+                None => std::thread::park(),
+                Some(Duration::ZERO) => return None,
+                Some(left) => std::thread::park_timeout(left),
+            }
+        }
+    }
+
+    /// Returns the next change, or has the task woken when there is one; `None` if the database was closed. Where the subscriber is behind
+    /// the log it reads a piece of it, some milliseconds from the disk.
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Change<'t>>>> {
+        loop {
+            match self.take() {
+                Ok(None) => {}
+                Ok(Some(change)) => return Poll::Ready(Some(Ok(change))),
+                Err(error) => {
+                    self.is_over = true;
+                    return Poll::Ready(Some(Err(error)));
+                }
+            }
+            if self.is_over {
+                return Poll::Ready(None);
+            }
+            let waker = context.waker().clone();
+            match self.subscription.next(move || waker.wake()) {
+                Next::Text(text) => self.text = text,
+                Next::Pending => return Poll::Pending,
+                Next::Behind => self.subscription.catch_up(),
+                Next::Over => self.is_over = true,
+                Next::Broken(why) => {
+                    self.is_over = true;
+                    return Poll::Ready(Some(Err(Error::corrupt(format!("the log of changes: {why}")))));
+                }
+            }
+        }
+    }
+
+    /// Takes the next change of what was read.
+    fn take(&mut self) -> Result<Option<Change<'t>>> {
+        while let Some((length, rest)) = self.text.split_first_chunk() {
+            let (tag, length) = (rest[0], u32::from_le_bytes(*length) as usize);
+            let (id, rest) = EventId::from_bytes(&rest[1..]).expect("it was written here");
+            let (content, taken) = (&rest[..length], self.text.len() - rest.len() + length);
+            self.position = Some(id);
+            let what = match tag {
+                PUT => {
+                    let record = encoding::Record::trusted(self.table.inner(), content.to_vec())?;
+                    Some(Changed::Put(Record::owned(record)))
+                }
+                DELETE => Some(Changed::Delete(String::from_utf8_lossy(content).into_owned())),
+                TRUNCATE => Some(Changed::Truncate),
+                _ => None,
+            };
+            self.text.advance(taken);
+            if tag == LAGGED {
+                self.continue_after(id)?;
+            }
+            if let Some(what) = what {
+                return Ok(Some(Change { id, what }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Continues from the log, having been too slow for the queue.
+    fn continue_after(&mut self, id: EventId) -> Result<()> {
+        match self.open.upgrade() {
+            Some(open) => self.subscription = open.feed().resume(self.topic.clone(), id)?,
+            None => self.is_over = true,
+        }
+        Ok(())
+    }
+}
+
+impl<'t> Iterator for Changes<'t> {
+    type Item = Result<Change<'t>>;
+
+    /// Waits for the next change.
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_until(None)
+    }
+}

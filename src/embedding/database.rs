@@ -1,0 +1,576 @@
+//! The database as a handle that a program keeps.
+
+use std::collections::BTreeMap;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use super::blobs::{BlobReader, BlobWriter};
+use super::changes::{self, Changes};
+use super::options::{Access, OpenOptions};
+use super::record::Record;
+use super::row::Row;
+use super::stream::{Append, Event, Events, Stream};
+use super::table::{Schema, Table};
+use super::transaction::Transaction;
+use super::view::View;
+use crate::blobs;
+use crate::error::{Error, Result};
+use crate::feed::{self, EventId, Feed, Topic};
+use crate::maintenance::background::Background;
+use crate::maintenance::{self, Statistics};
+use crate::storage::{Counters, Gauges};
+use crate::streams::{self, Appended, Page, Start, Streams};
+use crate::transaction::{self, Body, Precondition};
+
+/// An open database. Clones share it, and the last one that goes closes it. All methods may be called from any thread, and block: reads and
+/// queries while data comes from the disk, writes besides while the log is written or another thread has a record locked. In an async
+/// program call them where blocking is allowed (`spawn_blocking`).
+///
+/// When a verb returns, its write is in the log and survives the end of the process; in a table with `@table(durability: "strong")` also
+/// that of the machine. Each verb is `Invalid` if a table or a stream is not one of this database.
+#[derive(Clone)]
+pub struct Database(Arc<Open>);
+
+/// What is open, in the order in which it ends.
+pub(super) struct Open {
+    background: Vec<Background>,
+    feed: OnceLock<Feed>,
+    streams: Streams,
+    database: transaction::Database,
+    _folder: Option<Folder>,
+}
+
+impl Open {
+    /// Returns the feed of changes, of which a database without a subscriber has none.
+    pub(super) fn feed(&self) -> &Feed {
+        self.feed.get_or_init(|| Feed::new(self.database.clone(), feed::Options::default(), changes::write))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        // Whoever has a part of it that keeps the store open does not keep the threads.
+        self.background.clear();
+        self.feed.get().into_iter().for_each(Feed::stop);
+        self.streams.stop();
+    }
+}
+
+/// A folder that is removed with all that is in it.
+pub(super) struct Folder(PathBuf);
+
+impl Folder {
+    pub(super) fn create() -> Result<Self> {
+        let path = std::env::temp_dir().join(format!("strata-{}", uuid::Uuid::new_v4().simple()));
+        let created = DirBuilder::new().mode(0o700).create(&path);
+        created.map_err(|error| Error::storage(format!("cannot create the folder {}", path.display()), error))?;
+        Ok(Self(path))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A database that could not be closed.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct NotClosed {
+    /// Why.
+    pub error: Error,
+    /// The handle, if there are others.
+    pub database: Option<Database>,
+}
+
+impl std::fmt::Display for NotClosed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for NotClosed {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.error)
+    }
+}
+
+impl std::fmt::Debug for Database {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Database({} tables)", self.inner().schema().tables.len())
+    }
+}
+
+impl Database {
+    /// Opens the database in a directory, which is created if it is not there, with the defaults of [`Database::options`]. Indexes that the
+    /// schema has and the stored one has not are built in the background; queries do not use them until then.
+    ///
+    /// # Errors
+    /// As [`OpenOptions::open`].
+    pub fn open(directory: impl AsRef<Path>, schema: &Schema) -> Result<Self> {
+        Self::options().open(directory, schema)
+    }
+
+    /// Begins with the defaults of how a database is opened.
+    pub fn options() -> OpenOptions {
+        OpenOptions::default()
+    }
+
+    /// Opens a new database for a test: in a folder of its own, which goes with it, with small caches, without syncs and without a
+    /// background thread ([`Database::work`]).
+    ///
+    /// # Errors
+    /// As [`OpenOptions::open`].
+    pub fn temporary(schema: &Schema) -> Result<Self> {
+        let small = Self::options().cache(8 << 20).blob_cache(1 << 20).write_buffer(8 << 20).reserve(0);
+        small.background(false).durability(crate::schema::Durability::Soft).temporary(schema)
+    }
+
+    pub(super) fn open_by(
+        directory: &Path,
+        schema: &Schema,
+        options: &OpenOptions,
+        folder: Option<Folder>,
+    ) -> Result<Self> {
+        let mut schema = schema.parsed().clone();
+        if let Some(durability) = options.durability {
+            schema.tables.iter_mut().for_each(|table| table.durability = durability);
+            schema.streams.iter_mut().for_each(|stream| stream.durability = durability);
+        }
+        if matches!(options.access, Access::Existing | Access::ReadOnly) {
+            maintenance::check_store(directory)?;
+        }
+        let open = match options.access {
+            Access::Create | Access::Existing => transaction::Database::open,
+            Access::DropRemoved => transaction::Database::migrate,
+            Access::ReadOnly => transaction::Database::open_unchanged,
+        };
+        let database = open(directory, schema, &options.storage)?.with_lock_wait(options.lock_wait);
+        let streams = Streams::open(&database)?;
+        let cannot = |error| Error::storage("cannot start the threads of the database", error);
+        let background = match options.background && options.access != Access::ReadOnly {
+            true => vec![
+                Background::work(&database, &streams).map_err(cannot)?,
+                Background::sync(&database, None).map_err(cannot)?,
+            ],
+            false => Vec::new(),
+        };
+        Ok(Self(Arc::new(Open { background, feed: OnceLock::new(), streams, database, _folder: folder })))
+    }
+
+    #[inline]
+    pub(super) fn inner(&self) -> &transaction::Database {
+        &self.0.database
+    }
+
+    /// Closes it: ends its threads and its [`Changes`], and syncs the log. (Dropping the last clone does the same, and tells of no error.)
+    ///
+    /// # Errors
+    /// `Busy` if there are other clones, and gives this one back; `Storage` if the log cannot be synced.
+    pub fn close(self) -> std::result::Result<(), NotClosed> {
+        match Arc::try_unwrap(self.0) {
+            Ok(open) => match open.database.store().sync() {
+                Ok(()) => Ok(()),
+                Err(error) => Err(NotClosed { error, database: None }),
+            },
+            Err(shared) => {
+                let detail = "the database has other handles: drop these first".to_owned();
+                Err(NotClosed { error: Error::Busy { detail }, database: Some(Self(shared)) })
+            }
+        }
+    }
+
+    /// Returns a table by its name. Do it once, and keep what it returns.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none.
+    pub fn table(&self, name: &str) -> Result<Table> {
+        Table::named(self.inner().schema_shared(), name)
+    }
+
+    /// Returns a stream by its name.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none.
+    pub fn stream(&self, name: &str) -> Result<Stream> {
+        Stream::named(self.inner().schema_shared(), name)
+    }
+
+    /// Returns a view of all tables as they are now, on which queries are run.
+    pub fn view(&self) -> View<'_> {
+        View { database: self, snapshot: self.inner().store().snapshot() }
+    }
+
+    /// Reads a record by its id, without a lock and without a copy.
+    ///
+    /// # Errors
+    /// `Corrupt` if it is damaged; what the engine returns.
+    #[inline]
+    pub fn read<'a>(&'a self, table: &'a Table, id: &str) -> Result<Option<Record<'a>>> {
+        Ok(self.inner().read(table.inner(), id)?.map(Record::pinned))
+    }
+
+    /// Creates a record; an id is generated if it has none. Returns it as it is stored.
+    ///
+    /// # Errors
+    /// `Invalid`, with a JSON pointer, if the schema refuses it; `Conflict` if the id or a unique value exists; `Busy`; `Full`; what the
+    /// engine returns.
+    pub fn create<'t, 'v>(&self, table: &'t Table, row: impl Row<'v>) -> Result<Record<'t>> {
+        let row = row.body()?;
+        match &row {
+            Body::Json(text) => self.inner().create(table.inner(), text),
+            row => self.inner().once(|transaction| transaction.create(row.fields(table.inner())?)),
+        }
+        .map(Record::owned)
+    }
+
+    /// Creates records, all or none, at most 10 000.
+    ///
+    /// # Errors
+    /// As [`Database::create`], with the number of the row at the start of pointers.
+    pub fn create_all<'t, 'v, R: Row<'v>>(
+        &self,
+        table: &'t Table,
+        rows: impl IntoIterator<Item = R>,
+    ) -> Result<Vec<Record<'t>>> {
+        let rows = rows.into_iter().map(R::body).collect::<Result<Vec<_>>>()?;
+        let records = self.inner().create_rows(table.inner(), &rows)?;
+        Ok(records.into_iter().map(Record::shared).collect())
+    }
+
+    /// Replaces a record, or creates it; the flag is true if it was created. Attributes that the row omits become null.
+    ///
+    /// # Errors
+    /// As [`Database::create`]; `Stale` or `NotFound` if the precondition fails.
+    pub fn replace<'t, 'v>(
+        &self,
+        table: &'t Table,
+        id: &str,
+        row: impl Row<'v>,
+        expected: &Precondition,
+    ) -> Result<(Record<'t>, bool)> {
+        let row = row.body()?;
+        let replace = |transaction: &mut transaction::Transaction<'_>| {
+            transaction.replace(id, row.fields(table.inner())?.into_owned(), expected)
+        };
+        self.inner().once(replace).map(|(record, created)| (Record::owned(record), created))
+    }
+
+    /// Changes the attributes that the row has, and no others (a JSON merge patch, RFC 7396).
+    ///
+    /// # Errors
+    /// As [`Database::replace`]; `NotFound` if there is no such record.
+    pub fn merge<'t, 'v>(
+        &self,
+        table: &'t Table,
+        id: &str,
+        row: impl Row<'v>,
+        expected: &Precondition,
+    ) -> Result<Record<'t>> {
+        let row = row.body()?;
+        let merge = |transaction: &mut transaction::Transaction<'_>| {
+            transaction.merge(id, row.fields(table.inner())?, expected)
+        };
+        self.inner().once(merge).map(Record::owned)
+    }
+
+    /// Deletes a record.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none; `Stale` if the precondition fails; what the engine returns.
+    pub fn delete(&self, table: &Table, id: &str, expected: &Precondition) -> Result<()> {
+        self.inner().delete(table.inner(), id, expected)
+    }
+
+    /// Deletes all records of a table in one step.
+    ///
+    /// # Errors
+    /// `Busy`; what the engine returns.
+    pub fn truncate(&self, table: &Table) -> Result<()> {
+        self.inner().truncate(table.inner())
+    }
+
+    /// Runs verbs as one transaction: all they write is written, or, if the closure returns an error, nothing. Nobody else writes meanwhile
+    /// what it has read.
+    ///
+    /// **The closure may run more than once**: a verb that meets a record which another transaction has locked fails with `WouldBlock`, and
+    /// when the closure has returned, whatever it returns, it runs again once the lock is free. So it should do nothing but call verbs, and
+    /// those of the transaction: verbs of the database are not part of it. (This is why it is `Fn`.)
+    ///
+    /// A closure that drops the error of a verb, or returns it within an `Ok`, commits the rest.
+    ///
+    /// ```
+    /// # let database = strata::Database::temporary(&strata::Schema::parse("type T @table { id: ID! @primaryKey  n: Int }")?)?;
+    /// # let table = database.table("T")?;
+    /// # database.create_all(&table, [strata::Json(r#"{"id": "a", "n": 5}"#), strata::Json(r#"{"id": "b", "n": 0}"#)])?;
+    /// use strata::Precondition;
+    ///
+    /// database.transact(|transaction| {
+    ///     for (id, by) in [("a", -3), ("b", 3)] {
+    ///         let record = transaction.read(&table, id)?.expect("it was created");
+    ///         let sum = record.get("n")?.as_i64().unwrap_or(0) + by;
+    ///         transaction.merge(&table, id, table.fields().with("n", sum)?, &Precondition::Exists)?;
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(database.read(&table, "b")?.unwrap().get("n")?.as_i64(), Some(3));
+    /// # Ok::<(), strata::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// What the closure returns; `Busy` if a lock stays held; what the engine returns when all of it is written.
+    pub fn transact<R>(&self, verbs: impl Fn(&mut Transaction<'_, '_, '_>) -> Result<R>) -> Result<R> {
+        self.try_transact(verbs)
+    }
+
+    /// Does the same with verbs that have an error of their own. (Two methods, because with one the compiler would have to be told the type
+    /// of the error where `?` is used.)
+    ///
+    /// ```
+    /// # let database = strata::Database::temporary(&strata::Schema::parse("type T @table { id: ID! @primaryKey  n: Int }")?)?;
+    /// # let table = database.table("T")?;
+    /// #[derive(Debug)]
+    /// enum Refused {
+    ///     Poor,
+    ///     Store(strata::Error),
+    /// }
+    /// impl From<strata::Error> for Refused {
+    ///     fn from(error: strata::Error) -> Self {
+    ///         Self::Store(error)
+    ///     }
+    /// }
+    /// let refused = database.try_transact(|transaction| {
+    ///     transaction.create(&table, table.fields().with("id", "a")?)?;
+    ///     Err::<(), _>(Refused::Poor)
+    /// });
+    /// assert!(matches!(refused, Err(Refused::Poor)) && database.read(&table, "a")?.is_none());
+    /// # Ok::<(), strata::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Database::transact`], converted.
+    pub fn try_transact<R, E: From<Error>>(
+        &self,
+        verbs: impl Fn(&mut Transaction<'_, '_, '_>) -> std::result::Result<R, E>,
+    ) -> std::result::Result<R, E> {
+        self.0.streams.try_transact(self.inner(), |tables, streams| verbs(&mut Transaction { tables, streams }))
+    }
+
+    /// Returns the changes of a table from now on.
+    ///
+    /// # Errors
+    /// `Busy` if there are 10 000 subscribers.
+    pub fn changes<'t>(&self, table: &'t Table) -> Result<Changes<'t>> {
+        Changes::begin(&self.0, table, Topic::table(table.inner()), None)
+    }
+
+    /// Returns the changes of a table after one of them.
+    ///
+    /// # Errors
+    /// `Gone` if the log is not kept from there on ([`OpenOptions::feed_log`]): read the table, and begin anew; as [`Database::changes`].
+    pub fn changes_after<'t>(&self, table: &'t Table, id: EventId) -> Result<Changes<'t>> {
+        Changes::begin(&self.0, table, Topic::table(table.inner()), Some(id))
+    }
+
+    /// Returns the changes of one record, which need not exist, from now on or after one of them.
+    ///
+    /// # Errors
+    /// As [`Database::changes_after`].
+    pub fn changes_of<'t>(&self, table: &'t Table, id: &str, after: Option<EventId>) -> Result<Changes<'t>> {
+        Changes::begin(&self.0, table, Topic::record(table.inner(), id), after)
+    }
+
+    /// Appends an event to a stream.
+    ///
+    /// ```
+    /// # let schema = strata::Schema::parse("type Orders @stream")?;
+    /// # let database = strata::Database::temporary(&schema)?;
+    /// use strata::{Append, Start};
+    ///
+    /// let orders = database.stream("Orders")?;
+    /// database.append(&orders, &Append::of(&[1, 2])?.key("a"))?;
+    /// let events = database.events(&orders, 0, Start::Beginning, 100)?.events;
+    /// assert_eq!(events[0].to::<Vec<i32>>()?, [1, 2]);
+    /// # Ok::<(), strata::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Invalid` if it has no such partition, or a key is too long; `Offset` if the event expects another offset; `Held` if the partition
+    /// is full; `Busy`; `Full`; what the engine returns.
+    pub fn append(&self, stream: &Stream, event: &Append) -> Result<Appended> {
+        let body = event.body();
+        let event = streams::Event::parse(stream.inner(), body.as_bytes())?;
+        self.0.streams.append(self.inner(), stream.inner(), &event)
+    }
+
+    /// Reads events of a partition, at most so many; none where it ends.
+    ///
+    /// # Errors
+    /// `Offset` if it begins before what is kept, or behind the end; `Invalid` if there is no such partition; `Corrupt`; what the engine
+    /// returns.
+    pub fn events(&self, stream: &Stream, partition: u32, from: Start, most: usize) -> Result<Events> {
+        let mut json = b"[".to_vec();
+        let limits = (most, EVENT_BYTES);
+        let page = self.0.streams.read(self.inner(), stream.inner(), partition, from, limits, &mut json)?;
+        json.push(b']');
+        let read = serde_json::from_slice::<Vec<Event>>(&json);
+        let events = read.map_err(|error| Error::corrupt(format!("an event of {}: {error}", stream.name())))?;
+        let Page { next, watermarks, .. } = page;
+        Ok(Events { events, next, low: watermarks.low, high: watermarks.high })
+    }
+
+    /// Waits until a partition has an event at an offset; returns whether it has.
+    ///
+    /// # Errors
+    /// `Invalid` if there is no such partition; `Storage` if no thread can be started.
+    pub fn wait_for_event(&self, stream: &Stream, partition: u32, offset: u64, timeout: Duration) -> Result<bool> {
+        let (sender, called) = channel();
+        let call = move || sender.send(()).unwrap_or(());
+        let place = self.0.streams.wait(stream.inner(), &[(partition, offset)], call)?;
+        let _ = called.recv_timeout(timeout);
+        drop(place);
+        Ok(self.0.streams.watermarks(stream.inner(), partition)?.high > offset)
+    }
+
+    /// Returns the offsets that a consumer group reads next, by partition; none if it has never committed.
+    ///
+    /// # Errors
+    /// `Invalid` if no group can have this name; `Corrupt`; what the engine returns.
+    pub fn group(&self, stream: &Stream, group: &str) -> Result<BTreeMap<u32, u64>> {
+        let group = self.0.streams.group(self.inner(), stream.inner(), group)?;
+        Ok(group.map(|group| group.offsets).unwrap_or_default())
+    }
+
+    /// Opens a blob of a record; `None` if there is no such record.
+    ///
+    /// # Errors
+    /// `Invalid` if the table has no such attribute; `NotFound` if the record has no such blob; `Corrupt`; what the engine returns.
+    pub fn blob(&self, table: &Table, id: &str, attribute: &str) -> Result<Option<BlobReader>> {
+        let reader = blobs::Reader::open(self.inner(), table.inner(), id, position(table, attribute)?)?;
+        Ok(reader.map(|reader| BlobReader::new(reader, self.inner())))
+    }
+
+    /// Begins to write a blob of a record. The checksums of the precondition are tags of blobs.
+    ///
+    /// ```
+    /// # let schema = strata::Schema::parse("type T @table { id: ID! @primaryKey  photo: Blob }")?;
+    /// # let database = strata::Database::temporary(&schema)?;
+    /// # let table = database.table("T")?;
+    /// # database.create(&table, strata::Json(r#"{"id": "a"}"#))?;
+    /// use std::io::{Read, Write};
+    /// use strata::Precondition;
+    ///
+    /// let mut blob = database.write_blob(&table, "a", "photo", "image/png", Precondition::None)?;
+    /// blob.write_all(b"not a picture").unwrap();
+    /// blob.finish()?;
+    /// let mut bytes = Vec::new();
+    /// database.blob(&table, "a", "photo")?.unwrap().read_to_end(&mut bytes).unwrap();
+    /// assert_eq!(bytes, b"not a picture");
+    /// # Ok::<(), strata::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such record; `Stale` if the precondition fails; `Invalid` if the attribute is not a Blob, or the media
+    /// type is too long; what the engine returns.
+    pub fn write_blob(
+        &self,
+        table: &Table,
+        id: &str,
+        attribute: &str,
+        media_type: &str,
+        expected: Precondition,
+    ) -> Result<BlobWriter> {
+        let position = position(table, attribute)?;
+        let upload = blobs::Upload::begin(self.inner(), table.inner(), id, position, media_type, expected)?;
+        Ok(BlobWriter::new(upload, self.inner()))
+    }
+
+    /// Deletes a blob of a record.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such record, or it has no such blob; `Stale` if the precondition fails; as [`Database::write_blob`].
+    pub fn delete_blob(&self, table: &Table, id: &str, attribute: &str, expected: &Precondition) -> Result<()> {
+        blobs::remove(self.inner(), table.inner(), id, position(table, attribute)?, expected)
+    }
+
+    /// Does a piece of the work that the background thread does; returns whether there may be more.
+    ///
+    /// # Errors
+    /// `Busy` if the engine cannot keep up or records stay locked; `Invalid` if it was opened for reading; what the engine returns.
+    pub fn work(&self) -> Result<bool> {
+        let has_worked = self.inner().work()?;
+        self.0.streams.work(self.inner())?;
+        Ok(has_worked)
+    }
+
+    /// Copies the database into a new directory, as it is now, while it stays open.
+    ///
+    /// # Errors
+    /// `Invalid` if the directory exists; `Storage` on an I/O error.
+    pub fn back_up(&self, directory: impl AsRef<Path>) -> Result<()> {
+        self.inner().store().checkpoint(directory.as_ref())
+    }
+
+    /// Rewrites what is stored without what was overwritten or deleted, and waits for it.
+    ///
+    /// # Errors
+    /// `Invalid` if it was opened for reading; `Storage` on an I/O error; `Busy` if no file can be opened.
+    pub fn compact(&self) -> Result<()> {
+        self.inner().store().compact()
+    }
+
+    /// Reads all that is stored and checks it: files, records against their indexes, blobs, events. Returns every disagreement.
+    ///
+    /// # Errors
+    /// `Corrupt` if a file is damaged; what the engine returns.
+    pub fn verify(&self) -> Result<Vec<String>> {
+        self.inner().store().check_files()?;
+        let mut found = self.inner().disagreements()?;
+        found.extend(blobs::disagreements(self.inner())?);
+        found.extend(streams::disagreements(self.inner())?);
+        Ok(found)
+    }
+
+    /// Counts what is stored; reads all of it.
+    ///
+    /// # Errors
+    /// What the engine returns.
+    pub fn statistics(&self) -> Result<Statistics> {
+        maintenance::statistics(self.inner())
+    }
+
+    /// Returns how large it is, without reading what is stored.
+    ///
+    /// # Errors
+    /// `Storage` if the engine does not report it.
+    pub fn sizes(&self) -> Result<Gauges> {
+        self.inner().store().gauges()
+    }
+
+    /// Returns the counters of the engine since it was opened.
+    pub fn counters(&self) -> Counters {
+        self.inner().counters()
+    }
+
+    /// Returns why the engine refuses writes, if it does.
+    pub fn failure(&self) -> Option<String> {
+        self.inner().store().failure()
+    }
+}
+
+/// The bytes of events after which no further one is read.
+const EVENT_BYTES: usize = 16 << 20;
+
+fn position(table: &Table, attribute: &str) -> Result<usize> {
+    let missing = || Error::invalid(format!("table {} has no attribute {attribute:?}", table.name()));
+    table.attribute(attribute).ok_or_else(missing)
+}

@@ -1,0 +1,152 @@
+//! How a database is opened.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::database::{Database, Folder};
+use super::table::Schema;
+use crate::error::Result;
+use crate::schema::Durability;
+use crate::storage;
+
+/// Options of a database that is opened ([`Database::options`]). Sizes in bytes.
+///
+/// ```
+/// # let schema = strata::Schema::parse("type T @table { id: ID! @primaryKey }")?;
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("data");
+/// use std::time::Duration;
+///
+/// let database = strata::Database::options().cache(1 << 30).lock_wait(Duration::from_secs(1)).open(&path, &schema)?;
+/// # Ok::<(), strata::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "it opens nothing before open()"]
+pub struct OpenOptions {
+    pub(super) storage: storage::Options,
+    pub(super) lock_wait: Duration,
+    pub(super) background: bool,
+    pub(super) access: Access,
+    pub(super) durability: Option<Durability>,
+}
+
+/// What opening may do to a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    /// Creates it, or keeps what the schema does not name.
+    Create,
+    /// Refuses one that has no database.
+    Existing,
+    /// Deletes what the schema does not name.
+    DropRemoved,
+    /// Changes nothing.
+    ReadOnly,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self {
+            storage: storage::Options::default(),
+            lock_wait: crate::transaction::LOCK_WAIT,
+            background: true,
+            access: Access::Create,
+            durability: None,
+        }
+    }
+}
+
+impl OpenOptions {
+    /// Capacity of the cache of blocks; 128 MiB unless it is set.
+    pub fn cache(mut self, bytes: usize) -> Self {
+        self.storage.cache_bytes = bytes;
+        self
+    }
+
+    /// Capacity of the cache of blobs; 32 MiB unless it is set.
+    pub fn blob_cache(mut self, bytes: usize) -> Self {
+        self.storage.blob_cache_bytes = bytes;
+        self
+    }
+
+    /// Size at which what was written is flushed from memory to a sorted file; 64 MiB unless it is set.
+    pub fn write_buffer(mut self, bytes: usize) -> Self {
+        self.storage.write_buffer_bytes = bytes;
+        self
+    }
+
+    /// Bytes of the log that are kept for changes. 0 unless it is set: **then changes cannot be continued after a restart, and
+    /// [`Database::changes_after`] is `Gone`.**
+    pub fn feed_log(mut self, bytes: usize) -> Self {
+        self.storage.feed_log_bytes = bytes;
+        self
+    }
+
+    /// Free space of the file system below which writes that add are `Full`; 64 MiB unless it is set.
+    pub fn reserve(mut self, bytes: usize) -> Self {
+        self.storage.reserve_bytes = bytes;
+        self
+    }
+
+    /// The number of files that are kept open; half of what the process may have unless it is set.
+    pub fn open_files(mut self, files: usize) -> Self {
+        self.storage.open_files = Some(files);
+        self
+    }
+
+    /// How long a verb waits for locks before it is `Busy`; 10 s unless it is set.
+    pub fn lock_wait(mut self, wait: Duration) -> Self {
+        self.lock_wait = wait;
+        self
+    }
+
+    /// Whether a thread deletes what has expired, builds new indexes and trims streams; true unless it is set. **Without it none of that is
+    /// done** until [`Database::work`] is called.
+    pub fn background(mut self, runs: bool) -> Self {
+        self.background = runs;
+        self
+    }
+
+    /// Whether a directory without a database becomes one; true unless it is set.
+    pub fn create(mut self, creates: bool) -> Self {
+        self.access = if creates { Access::Create } else { Access::Existing };
+        self
+    }
+
+    /// Deletes the tables, attributes and streams that are stored and that the schema does not name.
+    pub fn drop_removed(mut self) -> Self {
+        self.access = Access::DropRemoved;
+        self
+    }
+
+    /// Opens it for reading: nothing in the directory is changed, and verbs that write are `Invalid`. The schema has to be the one it was
+    /// last opened with. Any number of processes can read a directory, and none while one writes.
+    pub fn read_only(mut self) -> Self {
+        self.access = Access::ReadOnly;
+        self
+    }
+
+    /// The durability of all tables and streams, whatever the schema says: `Soft` makes tests fast.
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = Some(durability);
+        self
+    }
+
+    /// Opens the database in a directory.
+    ///
+    /// # Errors
+    /// `Busy` if a process has it open; `Invalid` if the schema contradicts what is stored, or an option what the system has; `Storage` if
+    /// there is none and none is to be created, or on an I/O error; `Corrupt` if files are damaged.
+    pub fn open(self, directory: impl AsRef<Path>, schema: &Schema) -> Result<Database> {
+        Database::open_by(directory.as_ref(), schema, &self, None)
+    }
+
+    /// Opens a new database in a folder of its own, which goes with it.
+    ///
+    /// # Errors
+    /// As [`OpenOptions::open`].
+    pub fn temporary(self, schema: &Schema) -> Result<Database> {
+        let folder = Folder::create()?;
+        let path = folder.path().to_owned();
+        Database::open_by(&path, schema, &self, Some(folder))
+    }
+}

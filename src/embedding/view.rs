@@ -1,0 +1,44 @@
+//! A consistent view of all tables.
+
+use super::database::Database;
+use super::record::Record;
+use super::table::Table;
+use crate::error::Result;
+use crate::storage::Snapshot;
+
+/// All tables as they are when it is made: whatever is written later, reads and queries of one view fit each other. It is cheap to make; as
+/// long as it lives, the engine keeps every version of a record that it sees, so one that stays for minutes under writes costs disk space
+/// and makes scans longer.
+///
+/// ```
+/// # let database = strata::Database::temporary(&strata::Schema::parse("type T @table { id: ID! @primaryKey  n: Int }")?)?;
+/// # let table = database.table("T")?;
+/// let before = database.view();
+/// database.create(&table, strata::Json(r#"{"id": "a", "n": 5}"#))?;
+/// assert!(before.read(&table, "a")?.is_none() && database.view().read(&table, "a")?.is_some());
+/// # Ok::<(), strata::Error>(())
+/// ```
+pub struct View<'d> {
+    pub(super) database: &'d Database,
+    pub(super) snapshot: Snapshot<'d>,
+}
+
+impl std::fmt::Debug for View<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "View({})", self.snapshot.sequence())
+    }
+}
+
+impl<'d> View<'d> {
+    /// Reads a record by its id.
+    ///
+    /// # Errors
+    /// As [`Database::read`].
+    pub fn read<'a>(&self, table: &'a Table, id: &str) -> Result<Option<Record<'a>>>
+    where
+        'd: 'a,
+    {
+        let record = self.database.inner().read_at(table.inner(), id, &self.snapshot)?;
+        Ok(record.map(Record::pinned))
+    }
+}
