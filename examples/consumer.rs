@@ -50,12 +50,9 @@ impl Shop {
             let last: EventId = progress.get("last")?.as_str().unwrap_or_default().parse()?;
             return self.database.changes_after(&self.orders, last);
         }
-        let mut changes = self.database.changes(&self.orders)?;
-        while changes.position().is_none() {
-            changes.next_timeout(Duration::from_millis(10))?;
-        }
-        let begin = changes.position().map(|id| id.to_string());
-        self.database.create(&self.progress, self.progress.fields().with("id", "spent")?.with("last", begin)?)?;
+        let changes = self.database.changes(&self.orders)?;
+        let begin = self.progress.fields().with("id", "spent")?.with("last", changes.position().to_string())?;
+        self.database.create(&self.progress, begin)?;
         Ok(changes)
     }
 

@@ -81,7 +81,8 @@ pub enum Error {
         /// What does not fit.
         detail: String,
     },
-    /// The data is not in memory, or the key is locked: retry where blocking is allowed. Never leaves the server.
+    /// The data is not in memory, or the key is locked: retry where blocking is allowed, or return it from the closure of a
+    /// transaction, which runs again. A server answers nobody with it.
     WouldBlock,
     /// Stored bytes are corrupt: restore them from a backup. Never caused by a request.
     Corrupt {
@@ -121,6 +122,7 @@ pub enum RemoteFault {
 
 /// The position in the input at which an [`Error::Invalid`] was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Place {
     /// The input as a whole.
     Whole,

@@ -426,8 +426,10 @@ impl Shared {
         topics.into_queues().for_each(|queue| queue.end());
         if let Some(thread) = thread {
             thread.thread().unpark();
-            // It finishes what it has begun; if it has panicked, its subscribers were notified.
-            let _ = thread.join();
+            // It finishes what it has begun; if it has panicked, its subscribers were notified. It may be this one, by what it has woken.
+            if thread.thread().id() != std::thread::current().id() {
+                let _ = thread.join();
+            }
         }
     }
 
@@ -526,7 +528,7 @@ impl Drop for Counted {
 }
 
 fn ended() -> Error {
-    Error::Busy { detail: "the server is shutting down".to_owned() }
+    Error::Busy { detail: "the change feed has ended, as the database is being closed".to_owned() }
 }
 
 #[cfg(test)]

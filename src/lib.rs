@@ -18,9 +18,17 @@ pub use layers::*;
 #[cfg(not(feature = "internals"))]
 use layers::*;
 
-/// The layers of the store. Without `internals` much of what they offer to the server is unused; here alone that is allowed.
+/// The layers of the store. Without the server much of what they offer is unused, and less is public; here alone that is allowed.
 #[path = ""]
-#[cfg_attr(not(feature = "internals"), allow(dead_code, unused_imports))]
+#[cfg_attr(
+    not(feature = "server"),
+    allow(
+        dead_code,
+        unused_imports,
+        unfulfilled_lint_expectations,
+        reason = "what the server alone uses, and what is public for it"
+    )
+)]
 mod layers {
     #[cfg(any(test, feature = "plant"))]
     pub(crate) mod plant;

@@ -31,7 +31,6 @@ pub use index::{Index, IndexKind, IndexState, Progress};
 pub use multicast::{MESSAGES, Multicast, REPEATS};
 pub(crate) use stream::check_group_name;
 pub use stream::{GROUP_BYTES, Stream};
-#[cfg_attr(not(feature = "server"), expect(unused_imports, reason = "only the server makes thumbnails"))]
 pub(crate) use thumb::ThumbMode;
 pub use thumb::{LONGEST_SIDE, ThumbSize};
 

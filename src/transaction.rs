@@ -56,6 +56,9 @@ pub type Read<'t, 'd> = Record<'t, Current<Pinned<'d>>>;
 /// Total time for which a transaction waits for locks before it fails with `Busy`, unless [told otherwise](Database::with_lock_wait).
 pub const LOCK_WAIT: Duration = Duration::from_secs(10);
 
+/// A longer wait is no other, and can be added to the time of day.
+const LONGEST_WAIT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
 /// An open store with its schema and its locks. Clones share everything except what their verbs have left to wait for.
 ///
 /// Every verb is `Invalid` if a table that it is given is not one of the database ([`Database::table`]). One that writes is also `Invalid`
@@ -405,6 +408,12 @@ impl Database {
     /// Returns the underlying store, for maintenance: flush, checkpoint, settle.
     pub fn store(&self) -> &Store {
         &self.shared.store
+    }
+
+    /// Returns a function that tells whether anybody has it open.
+    pub(crate) fn watch(&self) -> impl Fn() -> bool + use<> {
+        let shared = Arc::downgrade(&self.shared);
+        move || shared.strong_count() > 0
     }
 
     /// Returns what a layer above keeps in memory of this database, and what all its clones share; `make` makes it if nobody keeps one now.
@@ -834,7 +843,7 @@ impl Database {
                 (false, Reach::Memory) => self.lock_all(&mut slots, Wait::No)?,
                 (false, Reach::Disk) => {
                     // One deadline for all locks, including those it meets after a restart.
-                    let deadline = *deadline.get_or_insert_with(|| Instant::now() + self.lock_wait);
+                    let deadline = *deadline.get_or_insert_with(|| Instant::now() + self.lock_wait.min(LONGEST_WAIT));
                     self.lock_all(&mut slots, Wait::AtMost(deadline.saturating_duration_since(Instant::now())))?
                 }
             };

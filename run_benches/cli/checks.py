@@ -248,7 +248,7 @@ def _embedded() -> bool:
     """The library as a program has it that embeds the store: lints, tests and documentation. RocksDB is linked as such a program links it, in a
     folder of its own, for which alone the variables are set that are refused elsewhere."""
     _check_cargo("clippy", "rustup component add clippy")
-    own = ["--release", "--lib", "--no-default-features"]
+    own = ["--release", "--package", "strata", "--lib", "--no-default-features"]
     environment = library.environment() | {"CARGO_TARGET_DIR": str(toolchain.target_folder() / "embedding"), "RUSTDOCFLAGS": "-Dwarnings"}
     steps = (["clippy", *own, "--", "-D", "warnings"], ["test", *own], ["doc", *own, "--no-deps"])
     return all(_call(["cargo", *arguments], environment) for arguments in steps)

@@ -4,18 +4,19 @@ use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
+use super::database::Database;
 use crate::blobs;
 use crate::error::{Error, Result};
-use crate::transaction::{self, LOCK_WAIT};
 
-/// The pause before a piece is written again for which the engine had no room.
+/// How often, and for how long, a piece is written again for which the engine had no room.
 const PAUSE: Duration = Duration::from_millis(5);
+const LONGEST: Duration = Duration::from_secs(10);
 
 /// A blob that is read ([`Database::blob`](crate::Database::blob)). Its bytes stay the same to the end, whatever happens to its record. It
 /// keeps the database open.
 pub struct BlobReader {
     reader: blobs::Reader,
-    database: transaction::Database,
+    database: Database,
     /// What was read and not taken.
     piece: Vec<u8>,
     taken: usize,
@@ -28,7 +29,7 @@ impl std::fmt::Debug for BlobReader {
 }
 
 impl BlobReader {
-    pub(super) fn new(reader: blobs::Reader, database: &transaction::Database) -> Self {
+    pub(super) fn new(reader: blobs::Reader, database: &Database) -> Self {
         Self { reader, database: database.clone(), piece: Vec::new(), taken: 0 }
     }
 
@@ -58,7 +59,7 @@ impl BlobReader {
 impl Read for BlobReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.taken == self.piece.len() {
-            (self.piece, self.taken) = (self.reader.next(&self.database).map_err(io::Error::other)?, 0);
+            (self.piece, self.taken) = (self.reader.next(self.database.inner()).map_err(io::Error::other)?, 0);
         }
         let bytes = buffer.len().min(self.piece.len() - self.taken);
         buffer[..bytes].copy_from_slice(&self.piece[self.taken..self.taken + bytes]);
@@ -71,7 +72,7 @@ impl Read for BlobReader {
 /// before, it leaves nothing. It keeps the database open.
 pub struct BlobWriter {
     upload: blobs::Upload,
-    database: transaction::Database,
+    database: Database,
 }
 
 impl std::fmt::Debug for BlobWriter {
@@ -81,16 +82,18 @@ impl std::fmt::Debug for BlobWriter {
 }
 
 impl BlobWriter {
-    pub(super) fn new(upload: blobs::Upload, database: &transaction::Database) -> Self {
+    pub(super) fn new(upload: blobs::Upload, database: &Database) -> Self {
         Self { upload, database: database.clone() }
     }
 
     /// Makes the record refer to what was written, with the durability of its table; returns the tag.
     ///
     /// # Errors
-    /// `NotFound` if the record no longer exists; `Stale` if the precondition fails; `Busy`; what the engine returns.
+    /// `NotFound` if the record no longer exists; `Stale` if the precondition fails; `Busy` if the engine cannot keep up for 10 s; what the
+    /// engine returns.
     pub fn finish(mut self) -> Result<u64> {
-        self.upload.finish(&self.database).map(|uploaded| uploaded.tag)
+        let Self { upload, database } = &mut self;
+        keeping_up(|| upload.finish(database.inner())).map(|uploaded| uploaded.tag)
     }
 }
 
@@ -100,18 +103,22 @@ impl Write for BlobWriter {
         if bytes.is_empty() {
             return Ok(0);
         }
-        let deadline = Instant::now() + LOCK_WAIT;
-        loop {
-            match self.upload.write() {
-                Ok(()) => return Ok(self.upload.take(bytes)),
-                // Nothing was written of this piece.
-                Err(Error::Busy { .. }) if Instant::now() < deadline => std::thread::sleep(PAUSE),
-                Err(error) => return Err(io::Error::other(error)),
-            }
-        }
+        keeping_up(|| self.upload.write()).map_err(io::Error::other)?;
+        Ok(self.upload.take(bytes))
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+/// Repeats what has changed nothing while the engine cannot keep up.
+fn keeping_up<T>(mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
+    let deadline = Instant::now() + LONGEST;
+    loop {
+        match attempt() {
+            Err(Error::Busy { .. }) if Instant::now() < deadline => std::thread::sleep(PAUSE),
+            outcome => return outcome,
+        }
     }
 }

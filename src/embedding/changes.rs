@@ -58,12 +58,11 @@ pub struct Changes<'t> {
     open: Weak<Open>,
     table: &'t Table,
     topic: Topic,
-    subscription: Subscription,
+    /// None when it has ended.
+    subscription: Option<Subscription>,
     /// What is left of the encoded messages that were taken.
     text: Bytes,
-    /// Behind the last change, or where nothing was missed.
-    position: Option<EventId>,
-    is_over: bool,
+    position: EventId,
 }
 
 impl std::fmt::Debug for Changes<'_> {
@@ -72,7 +71,9 @@ impl std::fmt::Debug for Changes<'_> {
     }
 }
 
-/// The messages as they are encoded: length of what follows the id (u32), tag (u8), id, and the record, the id of the record, or nothing.
+/// Messages are encoded as: length of what follows the id (u32), tag (u8), id, and the record, the id of the record, or nothing.
+const HEAD_BYTES: usize = 5;
+
 const PUT: u8 = 0;
 const DELETE: u8 = 1;
 const TRUNCATE: u8 = 2;
@@ -105,31 +106,40 @@ impl Wake for Unparked {
 
 impl<'t> Changes<'t> {
     pub(super) fn begin(open: &Arc<Open>, table: &'t Table, topic: Topic, after: Option<EventId>) -> Result<Self> {
-        let subscription = match after {
-            Some(after) => open.feed().resume(topic.clone(), after)?,
-            None => open.feed().subscribe(topic.clone())?,
+        let feed = open.feed();
+        let mut subscription = match after {
+            Some(after) => feed.resume(topic.clone(), after)?,
+            None => feed.subscribe(topic.clone())?,
         };
-        let text = Bytes::new();
-        Ok(Self { open: Arc::downgrade(open), table, topic, subscription, text, position: after, is_over: false })
+        let (text, position) = match after {
+            Some(after) => (Bytes::new(), after),
+            // First it is told where the log ends.
+            None => {
+                let text = first_text(&mut subscription)?;
+                let (position, _) = EventId::from_bytes(&text[HEAD_BYTES..]).expect("it was written here");
+                (text, position)
+            }
+        };
+        Ok(Self { open: Arc::downgrade(open), table, topic, subscription: Some(subscription), text, position })
     }
 
-    /// Returns the id from which to continue: that of the last change, or a later one with nothing between; `None` until the first is
-    /// known.
-    pub fn position(&self) -> Option<EventId> {
+    /// Returns the id from which to continue: that of the last change that was returned, or a later one with nothing between.
+    pub fn position(&self) -> EventId {
         self.position
     }
 
     /// Returns the next change; `None` if there was none within so long, or the database was closed.
     ///
     /// # Errors
-    /// `Gone` if more was written meanwhile than is kept of the log: read the table, and begin anew; `Corrupt` if the log is damaged.
+    /// `Gone` if more was written meanwhile than is kept of the log: begin anew, and then read the table; `Busy` if the queues of all
+    /// subscribers are full; `Corrupt` if the log is damaged. After an error it has ended.
     pub fn next_timeout(&mut self, timeout: Duration) -> Result<Option<Change<'t>>> {
-        self.next_until(Some(Instant::now() + timeout)).transpose()
+        self.next_until(Instant::now().checked_add(timeout)).transpose()
     }
 
-    /// Waits for the next change, at most until `deadline`.
+    /// Waits for the next change, at most until `deadline`, if there is one.
     fn next_until(&mut self, deadline: Option<Instant>) -> Option<Result<Change<'t>>> {
-        let waker = Waker::from(Arc::new(Unparked(std::thread::current())));
+        let waker = waker_of_thread();
         loop {
             if let Poll::Ready(next) = self.poll_next(&mut Context::from_waker(&waker)) {
                 return next;
@@ -142,42 +152,49 @@ impl<'t> Changes<'t> {
         }
     }
 
-    /// Returns the next change, or has the task woken when there is one; `None` if the database was closed. Where the subscriber is behind
-    /// the log it reads a piece of it, some milliseconds from the disk.
+    /// Returns the next change, or has the task woken when there may be one; `None` if the database was closed. Where it is behind the log
+    /// it reads a piece of that, some milliseconds from the disk. The waker is called by a thread of the database: it must not block.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Change<'t>>>> {
         loop {
+            if self.subscription.is_none() {
+                return Poll::Ready(None);
+            }
             match self.take() {
                 Ok(None) => {}
                 Ok(Some(change)) => return Poll::Ready(Some(Ok(change))),
-                Err(error) => {
-                    self.is_over = true;
-                    return Poll::Ready(Some(Err(error)));
-                }
+                Err(error) => return self.failed(error),
             }
-            if self.is_over {
-                return Poll::Ready(None);
-            }
+            let Some(subscription) = &mut self.subscription else { return Poll::Ready(None) };
             let waker = context.waker().clone();
-            match self.subscription.next(move || waker.wake()) {
+            match subscription.next(move || waker.wake()) {
                 Next::Text(text) => self.text = text,
                 Next::Pending => return Poll::Pending,
-                Next::Behind => self.subscription.catch_up(),
-                Next::Over => self.is_over = true,
-                Next::Broken(why) => {
-                    self.is_over = true;
-                    return Poll::Ready(Some(Err(Error::corrupt(format!("the log of changes: {why}")))));
+                Next::Behind => {
+                    subscription.catch_up();
+                    // There may be any number of pieces without a change of its own.
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
                 }
+                Next::Over if self.open.strong_count() > 0 => {
+                    return self.failed(Error::Gone { detail: "the log of changes could not be followed".to_owned() });
+                }
+                Next::Over => self.subscription = None,
+                Next::Broken(why) => return self.failed(Error::corrupt(format!("the log of changes: {why}"))),
             }
         }
     }
 
+    fn failed(&mut self, error: Error) -> Poll<Option<Result<Change<'t>>>> {
+        self.subscription = None;
+        Poll::Ready(Some(Err(error)))
+    }
+
     /// Takes the next change of what was read.
     fn take(&mut self) -> Result<Option<Change<'t>>> {
-        while let Some((length, rest)) = self.text.split_first_chunk() {
-            let (tag, length) = (rest[0], u32::from_le_bytes(*length) as usize);
-            let (id, rest) = EventId::from_bytes(&rest[1..]).expect("it was written here");
-            let (content, taken) = (&rest[..length], self.text.len() - rest.len() + length);
-            self.position = Some(id);
+        while let Some((head, rest)) = self.text.split_first_chunk::<HEAD_BYTES>() {
+            let (tag, length) = (head[4], u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize);
+            let (id, rest) = EventId::from_bytes(rest).expect("it was written here");
+            let content = &rest[..length];
             let what = match tag {
                 PUT => {
                     let record = encoding::Record::trusted(self.table.inner(), content.to_vec())?;
@@ -187,7 +204,9 @@ impl<'t> Changes<'t> {
                 TRUNCATE => Some(Changed::Truncate),
                 _ => None,
             };
-            self.text.advance(taken);
+            let left = rest.len() - length;
+            self.text.advance(self.text.len() - left);
+            self.position = id;
             if tag == LAGGED {
                 self.continue_after(id)?;
             }
@@ -200,12 +219,32 @@ impl<'t> Changes<'t> {
 
     /// Continues from the log, having been too slow for the queue.
     fn continue_after(&mut self, id: EventId) -> Result<()> {
-        match self.open.upgrade() {
-            Some(open) => self.subscription = open.feed().resume(self.topic.clone(), id)?,
-            None => self.is_over = true,
+        // Before there is another: there is room for so many.
+        self.subscription = None;
+        if let Some(open) = self.open.upgrade() {
+            self.subscription = Some(open.feed().resume(self.topic.clone(), id)?);
         }
         Ok(())
     }
+}
+
+/// Waits for the first message of a subscription that begins now.
+fn first_text(subscription: &mut Subscription) -> Result<Bytes> {
+    let waker = waker_of_thread();
+    loop {
+        let wake = waker.clone();
+        match subscription.next(move || wake.wake()) {
+            Next::Text(text) => return Ok(text),
+            Next::Pending => std::thread::park(),
+            Next::Behind => subscription.catch_up(),
+            Next::Over => return Err(Error::Busy { detail: "the queues of all subscribers are full".to_owned() }),
+            Next::Broken(why) => return Err(Error::corrupt(format!("the log of changes: {why}"))),
+        }
+    }
+}
+
+fn waker_of_thread() -> Waker {
+    Waker::from(Arc::new(Unparked(std::thread::current())))
 }
 
 impl<'t> Iterator for Changes<'t> {

@@ -26,13 +26,17 @@ pub struct Conditions {
     table: Table,
     /// As query text.
     text: String,
-    /// Of the first value that no query can have.
+    order: Vec<String>,
+    limit: Option<usize>,
+    offset: Option<usize>,
+    /// The first name or value that no query can have.
     refused: Option<String>,
 }
 
 impl Conditions {
     pub(super) fn on(table: &Table) -> Self {
-        Self { table: table.clone(), text: String::new(), refused: None }
+        let (text, order) = (String::new(), Vec::new());
+        Self { table: table.clone(), text, order, limit: None, offset: None, refused: None }
     }
 
     /// The attribute equals the value, or a list contains it; null: it has none.
@@ -65,9 +69,9 @@ impl Conditions {
         self.compare(attribute, "=ge=", &value.into())
     }
 
-    /// The attribute lies between two values, or is one of them.
+    /// The attribute, or an element of a list, lies between two values, or is one of them.
     pub fn between<'v>(self, attribute: &str, from: impl Into<Value<'v>>, to: impl Into<Value<'v>>) -> Self {
-        self.at_least(attribute, from).at_most(attribute, to)
+        self.compare_all(attribute, "=gele=", &[from.into(), to.into()])
     }
 
     /// The text begins with this one.
@@ -76,36 +80,29 @@ impl Conditions {
     }
 
     /// The attribute equals one of the values, of which there is at least one.
-    pub fn one_of<'v>(mut self, attribute: &str, values: impl IntoIterator<Item = impl Into<Value<'v>>>) -> Self {
-        let (name, values) = (encoded(attribute), values.into_iter().map(|value| self.text_of(&value.into())));
-        let mut texts: Vec<_> = values.collect();
-        let before = texts.len();
-        texts.retain(|text| !text.is_empty());
-        // A list has no empty text.
-        match (texts.len() < before, texts.is_empty()) {
-            (true, true) => self.add(&format!("{name}==")),
-            (true, false) => self.add(&format!("({name}=in=({})|{name}==)", texts.join(","))),
-            (false, _) => self.add(&format!("{name}=in=({})", texts.join(","))),
-        }
+    pub fn one_of<'v>(self, attribute: &str, values: impl IntoIterator<Item = impl Into<Value<'v>>>) -> Self {
+        let values: Vec<_> = values.into_iter().map(Into::into).collect();
+        self.compare_all(attribute, "=in=", &values)
     }
 
-    /// Sorts by attributes, `-` before one that shall be descending; those before are kept.
-    pub fn sort(self, by: &str) -> Self {
-        let by = by.split(',').map(|name| match name.strip_prefix('-') {
-            Some(name) => format!("-{}", encoded(name)),
-            None => encoded(name),
-        });
-        self.add(&format!("sort={}", by.collect::<Vec<_>>().join(",")))
+    /// Sorts by an attribute, with `-` before it descending; by what was given before first.
+    pub fn sort(mut self, by: &str) -> Self {
+        let (sign, name) = by.strip_prefix('-').map_or(("", by), |name| ("-", name));
+        let name = self.name(name);
+        self.order.push(format!("{sign}{name}"));
+        self
     }
 
     /// Ends the list after so many records.
-    pub fn limit(self, records: usize) -> Self {
-        self.add(&format!("limit={records}"))
+    pub fn limit(mut self, records: usize) -> Self {
+        self.limit = Some(records);
+        self
     }
 
     /// Passes over the first records of the list.
-    pub fn offset(self, records: usize) -> Self {
-        self.add(&format!("offset={records}"))
+    pub fn offset(mut self, records: usize) -> Self {
+        self.offset = Some(records);
+        self
     }
 
     /// Checks it against the schema.
@@ -113,45 +110,63 @@ impl Conditions {
     /// # Errors
     /// `Invalid` if there is no such attribute, a value is none that it could have, or it has no order.
     pub fn build(self) -> Result<Query> {
-        match self.refused {
-            Some(detail) => Err(Error::invalid(detail)),
-            None => Query::parse(&self.table, self.text),
+        if let Some(detail) = self.refused {
+            return Err(Error::invalid(detail));
         }
+        let order = (!self.order.is_empty()).then(|| format!("sort={}", self.order.join(",")));
+        let limit = self.limit.map(|records| format!("limit={records}"));
+        let offset = self.offset.map(|records| format!("offset={records}"));
+        let conditions = Some(self.text).filter(|text| !text.is_empty());
+        let parts: Vec<_> = [conditions, order, limit, offset].into_iter().flatten().collect();
+        Query::parse(&self.table, parts.join("&"))
     }
 
-    fn compare(mut self, attribute: &str, operator: &str, value: &Value<'_>) -> Self {
-        let value = self.text_of(value);
-        self.add(&format!("{}{operator}{value}", encoded(attribute)))
+    fn compare(self, attribute: &str, operator: &str, value: &Value<'_>) -> Self {
+        self.compare_all(attribute, operator, std::slice::from_ref(value))
     }
 
-    fn text_of(&mut self, value: &Value<'_>) -> String {
-        bound(value).unwrap_or_else(|detail| {
-            self.refused.get_or_insert(detail);
-            String::new()
-        })
-    }
-
-    fn add(mut self, part: &str) -> Self {
-        if !self.text.is_empty() {
-            self.text.push('&');
+    fn compare_all(mut self, attribute: &str, operator: &str, values: &[Value<'_>]) -> Self {
+        let name = self.name(attribute);
+        let texts = values.iter().map(|value| bound(value, operator));
+        match texts.collect::<std::result::Result<Vec<_>, _>>() {
+            Ok(texts) => {
+                let joint = if self.text.is_empty() { "" } else { "&" };
+                self.text.push_str(&format!("{joint}{name}{operator}{}", texts.join(",")));
+            }
+            Err(detail) => drop(self.refused.get_or_insert(detail)),
         }
-        self.text.push_str(part);
         self
+    }
+
+    /// Returns a name as it stands in a query. Whatever is read there as syntax is refused, since it would be another query.
+    fn name(&mut self, name: &str) -> String {
+        if name.is_empty() || !name.chars().all(|letter| letter.is_alphanumeric() || "_.-".contains(letter)) {
+            let detail = format!("{name:?} is not the name of an attribute of table {}", self.table.name());
+            self.refused.get_or_insert(detail);
+        }
+        name.to_owned()
     }
 }
 
-/// Returns a value as the query language reads it literally.
+/// Returns a value as the query language reads it literally behind an operator.
 ///
 /// # Errors
-/// A message if it has no such value.
-pub(super) fn bound(value: &Value<'_>) -> std::result::Result<String, String> {
+/// A message if the operator has no such value.
+pub(super) fn bound(value: &Value<'_>, operator: &str) -> std::result::Result<String, String> {
+    // Whatever stands behind these is text, without a prefix.
+    let is_literal = operator.ends_with("===") || operator.ends_with("!==");
     match value {
-        Value::Null => Ok("null".to_owned()),
+        Value::Null if !is_literal && (operator.ends_with("==") || operator.ends_with("!=")) => Ok("null".to_owned()),
+        Value::Null => Err("null is compared with eq and ne, == and != alone".to_owned()),
         Value::Boolean(value) => Ok(value.to_string()),
         Value::Int(value) => Ok(value.to_string()),
+        // From 2^53 on the shortest digits are not exact.
+        Value::Float(value) if value.abs() >= 9_007_199_254_740_992.0 && value.is_finite() => Ok(format!("{value:.0}")),
         Value::Float(value) if value.is_finite() => Ok(value.to_string()),
         Value::Float(value) => Err(format!("{value} is not a finite number")),
-        Value::Text(text) => Ok(encoded(text)),
+        Value::Text(text) if is_literal => Ok(encoded(text)),
+        // Text, also where it reads like a number.
+        Value::Text(text) => Ok(format!("string:{}", encoded(text))),
         Value::Date(date) => Ok(encoded(&date.text)),
         Value::Json(text) => Err(format!("a query compares values, not JSON text: {text}")),
         Value::Blob(_) => Err("a query does not compare blobs".to_owned()),
@@ -159,7 +174,7 @@ pub(super) fn bound(value: &Value<'_>) -> std::result::Result<String, String> {
     }
 }
 
-/// Encodes every byte, so that none of it is syntax: not a star, nor `null`, nor a prefix.
+/// Encodes every byte of a value, so that none of it is syntax.
 fn encoded(text: &str) -> String {
     text.bytes().fold(String::with_capacity(3 * text.len()), |mut encoded, byte| {
         // Writing to a String cannot fail.

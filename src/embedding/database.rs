@@ -6,11 +6,11 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::blobs::{BlobReader, BlobWriter};
 use super::changes::{self, Changes};
-use super::options::{Access, OpenOptions};
+use super::options::OpenOptions;
 use super::record::Record;
 use super::row::Row;
 use super::stream::{Append, Event, Events, Stream};
@@ -146,18 +146,19 @@ impl Database {
             schema.tables.iter_mut().for_each(|table| table.durability = durability);
             schema.streams.iter_mut().for_each(|stream| stream.durability = durability);
         }
-        if matches!(options.access, Access::Existing | Access::ReadOnly) {
+        if options.read_only || !options.create {
             maintenance::check_store(directory)?;
         }
-        let open = match options.access {
-            Access::Create | Access::Existing => transaction::Database::open,
-            Access::DropRemoved => transaction::Database::migrate,
-            Access::ReadOnly => transaction::Database::open_unchanged,
+        let open = match (options.read_only, options.drop_removed) {
+            (true, true) => return Err(Error::invalid("a database that is opened for reading drops nothing")),
+            (true, false) => transaction::Database::open_unchanged,
+            (false, true) => transaction::Database::migrate,
+            (false, false) => transaction::Database::open,
         };
         let database = open(directory, schema, &options.storage)?.with_lock_wait(options.lock_wait);
         let streams = Streams::open(&database)?;
         let cannot = |error| Error::storage("cannot start the threads of the database", error);
-        let background = match options.background && options.access != Access::ReadOnly {
+        let background = match options.background && !options.read_only {
             true => vec![
                 Background::work(&database, &streams).map_err(cannot)?,
                 Background::sync(&database, None).map_err(cannot)?,
@@ -177,16 +178,22 @@ impl Database {
     /// # Errors
     /// `Busy` if there are other clones, and gives this one back; `Storage` if the log cannot be synced.
     pub fn close(self) -> std::result::Result<(), NotClosed> {
-        match Arc::try_unwrap(self.0) {
-            Ok(open) => match open.database.store().sync() {
-                Ok(()) => Ok(()),
-                Err(error) => Err(NotClosed { error, database: None }),
-            },
-            Err(shared) => {
-                let detail = "the database has other handles: drop these first".to_owned();
-                Err(NotClosed { error: Error::Busy { detail }, database: Some(Self(shared)) })
+        let busy = |detail: &str| Error::Busy { detail: detail.to_owned() };
+        let open = Arc::try_unwrap(self.0).map_err(|shared| NotClosed {
+            error: busy("the database has other handles, or blobs that are read or written: drop these first"),
+            database: Some(Self(shared)),
+        })?;
+        let (is_open, synced) = (open.database.watch(), open.database.store().sync());
+        drop(open);
+        // Threads that were about to end, such as that of waiting readers.
+        let deadline = Instant::now() + ENDING;
+        while is_open() {
+            if Instant::now() > deadline {
+                return Err(NotClosed { error: busy("a thread still uses the database"), database: None });
             }
+            std::thread::sleep(Duration::from_millis(1));
         }
+        synced.map_err(|error| NotClosed { error, database: None })
     }
 
     /// Returns a table by its name. Do it once, and keep what it returns.
@@ -368,7 +375,7 @@ impl Database {
     /// Returns the changes of a table from now on.
     ///
     /// # Errors
-    /// `Busy` if there are 10 000 subscribers.
+    /// `Busy` if there are 10 000 subscribers, or their queues are full; `Corrupt` if the log is damaged.
     pub fn changes<'t>(&self, table: &'t Table) -> Result<Changes<'t>> {
         Changes::begin(&self.0, table, Topic::table(table.inner()), None)
     }
@@ -376,7 +383,8 @@ impl Database {
     /// Returns the changes of a table after one of them.
     ///
     /// # Errors
-    /// `Gone` if the log is not kept from there on ([`OpenOptions::feed_log`]): read the table, and begin anew; as [`Database::changes`].
+    /// `Gone` if the log is not kept from there on ([`OpenOptions::feed_log`]): begin anew, and then read the table; as
+    /// [`Database::changes`].
     pub fn changes_after<'t>(&self, table: &'t Table, id: EventId) -> Result<Changes<'t>> {
         Changes::begin(&self.0, table, Topic::table(table.inner()), Some(id))
     }
@@ -456,7 +464,7 @@ impl Database {
     /// `Invalid` if the table has no such attribute; `NotFound` if the record has no such blob; `Corrupt`; what the engine returns.
     pub fn blob(&self, table: &Table, id: &str, attribute: &str) -> Result<Option<BlobReader>> {
         let reader = blobs::Reader::open(self.inner(), table.inner(), id, position(table, attribute)?)?;
-        Ok(reader.map(|reader| BlobReader::new(reader, self.inner())))
+        Ok(reader.map(|reader| BlobReader::new(reader, self)))
     }
 
     /// Begins to write a blob of a record. The checksums of the precondition are tags of blobs.
@@ -491,7 +499,7 @@ impl Database {
     ) -> Result<BlobWriter> {
         let position = position(table, attribute)?;
         let upload = blobs::Upload::begin(self.inner(), table.inner(), id, position, media_type, expected)?;
-        Ok(BlobWriter::new(upload, self.inner()))
+        Ok(BlobWriter::new(upload, self))
     }
 
     /// Deletes a blob of a record.
@@ -566,6 +574,9 @@ impl Database {
         self.inner().store().failure()
     }
 }
+
+/// Longer than a thread takes that is about to end.
+const ENDING: Duration = Duration::from_secs(10);
 
 /// The bytes of events after which no further one is read.
 const EVENT_BYTES: usize = 16 << 20;

@@ -26,21 +26,10 @@ pub struct OpenOptions {
     pub(super) storage: storage::Options,
     pub(super) lock_wait: Duration,
     pub(super) background: bool,
-    pub(super) access: Access,
+    pub(super) create: bool,
+    pub(super) drop_removed: bool,
+    pub(super) read_only: bool,
     pub(super) durability: Option<Durability>,
-}
-
-/// What opening may do to a directory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Access {
-    /// Creates it, or keeps what the schema does not name.
-    Create,
-    /// Refuses one that has no database.
-    Existing,
-    /// Deletes what the schema does not name.
-    DropRemoved,
-    /// Changes nothing.
-    ReadOnly,
 }
 
 impl Default for OpenOptions {
@@ -49,7 +38,9 @@ impl Default for OpenOptions {
             storage: storage::Options::default(),
             lock_wait: crate::transaction::LOCK_WAIT,
             background: true,
-            access: Access::Create,
+            create: true,
+            drop_removed: false,
+            read_only: false,
             durability: None,
         }
     }
@@ -108,20 +99,20 @@ impl OpenOptions {
 
     /// Whether a directory without a database becomes one; true unless it is set.
     pub fn create(mut self, creates: bool) -> Self {
-        self.access = if creates { Access::Create } else { Access::Existing };
+        self.create = creates;
         self
     }
 
     /// Deletes the tables, attributes and streams that are stored and that the schema does not name.
     pub fn drop_removed(mut self) -> Self {
-        self.access = Access::DropRemoved;
+        self.drop_removed = true;
         self
     }
 
     /// Opens it for reading: nothing in the directory is changed, and verbs that write are `Invalid`. The schema has to be the one it was
     /// last opened with. Any number of processes can read a directory, and none while one writes.
     pub fn read_only(mut self) -> Self {
-        self.access = Access::ReadOnly;
+        self.read_only = true;
         self
     }
 

@@ -58,40 +58,64 @@ fn limits() -> Limits {
     Limits { max_rows: usize::MAX, ..Limits::in_body(usize::MAX) }
 }
 
+fn wrong(position: usize, detail: String) -> Error {
+    Error::Invalid { detail, place: Place::Position(position) }
+}
+
 /// The number of records that an iterator reads first.
 const FIRST_ROWS: usize = 64;
 
-/// The greatest number of records that it reads at once: no more than are sorted in memory.
-const MOST_ROWS: usize = 1 << 16;
+/// The greatest number of records that it reads at once, and of a list with an order, which may have to be sorted in memory for each part.
+const MOST_ROWS: usize = 1 << 10;
+const MOST_SORTED_ROWS: usize = 1 << 16;
 
-/// The bytes of records at about which it reads no more at once.
-const PIECE_BYTES: usize = 4 << 20;
+/// The bytes of records at about which it reads no more at once, likewise.
+const PART_BYTES: usize = 4 << 20;
+const SORTED_PART_BYTES: usize = 64 << 20;
 
 impl Query {
     pub(super) fn parse(table: &Table, text: String) -> Result<Self> {
         let source = Source { table: table.clone(), text };
         let parsed = Parsed::try_new(source, |source| {
-            query::Query::parse(source.table.schema(), source.table.inner(), &source.text, &limits())
+            let query = query::Query::parse(source.table.schema(), source.table.inner(), &source.text, &limits())?;
+            match query.clauses.iter().find(|clause| matches!(clause.name, "explain" | "pagination")) {
+                None => Ok(query),
+                Some(clause) => Err(wrong(clause.position, format!("{} is for requests to a server", clause.name))),
+            }
         });
         parsed.map(|parsed| Self(Arc::new(parsed)))
     }
 
     pub(super) fn bind(table: &Table, text: &str, values: &[Value<'_>]) -> Result<Self> {
-        let wrong = |position, detail| Error::Invalid { detail, place: Place::Position(position) };
         let (mut all, mut values, mut position) = (String::with_capacity(text.len() + 16), values.iter(), 0);
+        // For each value: where it begins in the text that is parsed, its length there, and where it stands in the one that was given.
+        let mut places = Vec::new();
         for (number, part) in text.split('?').enumerate() {
             if number > 0 {
-                let value =
-                    values.next().ok_or_else(|| wrong(position - 1, "there is no value for this ?".to_owned()))?;
-                all.push_str(&bound(value).map_err(|detail| wrong(position - 1, detail))?);
+                let at = position - 1;
+                let value = values.next().ok_or_else(|| wrong(at, "there is no value for this ?".to_owned()))?;
+                let value = bound(value, &all).map_err(|detail| wrong(at, detail))?;
+                places.push((all.len(), value.len(), at));
+                all.push_str(&value);
             }
             all.push_str(part);
             position += part.len() + 1;
         }
-        match values.len() {
-            0 => Self::parse(table, all),
-            more => Err(wrong(text.len(), format!("there are {more} values more than ? in the query"))),
+        if values.len() > 0 {
+            let detail = format!("there are {} values more than ? in the query", values.len());
+            return Err(wrong(text.len(), detail));
         }
+        Self::parse(table, all).map_err(|error| match error {
+            Error::Invalid { detail, place: Place::Position(parsed) } => {
+                let before = places.iter().rev().find(|(begin, ..)| *begin <= parsed);
+                let given = before.map_or(parsed, |(begin, length, at)| match (parsed - begin).checked_sub(*length) {
+                    None => *at,
+                    Some(behind) => at + 1 + behind,
+                });
+                wrong(given, detail)
+            }
+            other => other,
+        })
     }
 
     /// Returns the table that it is for.
@@ -103,7 +127,8 @@ impl Query {
         self.0.borrow_dependent()
     }
 
-    /// Iterates over the matching records, in order. Dropped before its end, it reads no further.
+    /// Iterates over the matching records, in order, each as a whole. Dropped before its end, it reads no further. A list that no index
+    /// sorts is sorted anew for each 65 536 records, or 64 MiB of them: an index makes a long one cheap.
     pub fn iter<'a>(&'a self, view: &'a View<'a>) -> Records<'a> {
         Records { query: self, view, read: VecDeque::new(), reading: Reading::of(self) }
     }
@@ -154,7 +179,7 @@ impl Query {
                     Error::Mismatch { id, detail: error.to_string() }
                 };
                 rows.push(serde_json::from_slice(json).map_err(mismatch)?);
-                bytes += json.len();
+                bytes += record.bytes().len().max(json.len());
                 Ok(())
             })?;
             reading.has_read(rows.len() - before, bytes, shown.next);
@@ -179,8 +204,10 @@ impl Query {
         self.tree().clone().update(database.inner(), &patch.fields(self.table().inner())?, encoding::RECORDS)
     }
 
-    /// Merges a patch into the first matching records that no other transaction has locked, at most `most`, in one transaction; returns
-    /// them as they are now. So workers that claim at the same time get different records, and none waits for another.
+    /// Merges a patch into the first matching records that no other transaction has locked, at most `most` and no more than the limit, in
+    /// one transaction; returns them as they are now. So workers that claim at the same time get different records, and none waits for
+    /// another. There may be fewer than there are, or none, while others have locked the rest. The patch should change what the query
+    /// matches by: else the same records are claimed again.
     ///
     /// ```
     /// # let schema = strata::Schema::parse("type Job @table { id: ID! @primaryKey  state: String @indexed }")?;
@@ -194,12 +221,15 @@ impl Query {
     /// ```
     ///
     /// # Errors
-    /// As [`Query::update`]; `Invalid` if `most` is 0 or above 10 000, or if the patch leaves what the query matches as it is.
+    /// As [`Query::update`]; `Invalid` if `most` is 0 or above 10 000.
     pub fn claim<'v>(&self, database: &Database, most: usize, patch: impl Row<'v>) -> Result<Vec<Record<'_>>> {
         if !(1..=encoding::RECORDS).contains(&most) {
             return Err(Error::invalid(format!("1 to {} records are claimed at once, not {most}", encoding::RECORDS)));
         }
-        let patch = patch.body()?;
+        let (patch, most) = (patch.body()?, most.min(self.tree().limit.unwrap_or(most)));
+        if most == 0 {
+            return Ok(Vec::new());
+        }
         let claimed = self.tree().claim(database.inner(), &patch.fields(self.table().inner())?, most)?;
         Ok(claimed.into_iter().map(Record::owned).collect())
     }
@@ -218,6 +248,9 @@ impl Query {
 
     /// Reads the records of such a part.
     fn read(&self, view: &View<'_>, tree: &query::Query<'_>) -> Result<(VecDeque<Record<'_>>, Option<Cursor>)> {
+        if let Some(clause) = tree.clauses.iter().find(|clause| clause.name == "select") {
+            return Err(wrong(clause.position, "what is selected of records is returned by rows()".to_owned()));
+        }
         let (table, mut records) = (self.table().inner(), VecDeque::new());
         let next = tree.run_in(view.database.inner(), table, &view.snapshot, |record| {
             records.push_back(Record::owned(encoding::Record::trusted(table, record.bytes().to_vec())?));
@@ -227,14 +260,16 @@ impl Query {
     }
 }
 
-/// How far a list was read that is read in parts. Each is longer than the one before, so that a list which has to be sorted in memory is
-/// sorted a few times only.
+/// How far a list was read that is read in parts, each longer than the one before: a list that has to be sorted in memory is sorted once
+/// for each.
 struct Reading {
     next: Next,
     /// The number of records of the next part.
     rows: usize,
     /// How many the limit still allows.
     left: usize,
+    /// The greatest number of records, and of bytes, of a part.
+    most: (usize, usize),
 }
 
 /// Where the next part begins.
@@ -246,7 +281,11 @@ enum Next {
 
 impl Reading {
     fn of(query: &Query) -> Self {
-        Self { next: Next::Begin, rows: FIRST_ROWS, left: query.tree().limit.unwrap_or(usize::MAX) }
+        let most = match query.tree().sort.is_empty() {
+            true => (MOST_ROWS, PART_BYTES),
+            false => (MOST_SORTED_ROWS, SORTED_PART_BYTES),
+        };
+        Self { next: Next::Begin, rows: FIRST_ROWS, left: query.tree().limit.unwrap_or(usize::MAX), most }
     }
 
     /// Returns the query of the next part, if there is one.
@@ -262,7 +301,8 @@ impl Reading {
 
     fn has_read(&mut self, records: usize, bytes: usize, next: Option<Cursor>) {
         self.left -= records;
-        self.rows = (4 * self.rows).min(self.rows * PIECE_BYTES / bytes.max(1)).clamp(1, MOST_ROWS);
+        let (most_rows, most_bytes) = self.most;
+        self.rows = (4 * self.rows).min(self.rows * most_bytes / bytes.max(1)).clamp(1, most_rows);
         self.next = next.filter(|_| self.left > 0).map_or(Next::Over, Next::After);
     }
 }

@@ -53,6 +53,22 @@ impl<'v, T: AsRef<[u8]> + ?Sized> sealed::Row<'v> for Json<&'v T> {
 
 impl<'v, T: AsRef<[u8]> + ?Sized> Row<'v> for Json<&'v T> {}
 
+impl<'v> sealed::Row<'v> for Json<String> {
+    fn body(self) -> Result<Body<'v>> {
+        Ok(Body::Json(Cow::Owned(self.0.into_bytes())))
+    }
+}
+
+impl<'v> Row<'v> for Json<String> {}
+
+impl<'v> sealed::Row<'v> for Json<Vec<u8>> {
+    fn body(self) -> Result<Body<'v>> {
+        Ok(Body::Json(Cow::Owned(self.0)))
+    }
+}
+
+impl<'v> Row<'v> for Json<Vec<u8>> {}
+
 impl<'v, T: Serialize + ?Sized> sealed::Row<'v> for &T {
     fn body(self) -> Result<Body<'v>> {
         text_of(self).map(|text| Body::Json(Cow::Owned(text)))

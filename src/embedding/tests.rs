@@ -338,6 +338,9 @@ fn each_record_is_claimed_once_however_many_claim() {
     for most in [0, 10_001] {
         assert!(matches!(ready.claim(&database, most, Json("{}")), Err(Error::Invalid { .. })));
     }
+    let limited = |limit| products.query().one_of("category", ["seat"]).offset(5).limit(limit).build().unwrap();
+    assert_eq!(limited(0).claim(&database, 7, Json(r#"{"stock": 1}"#)).unwrap().len(), 0);
+    assert_eq!(limited(3).claim(&database, 7, Json(r#"{"stock": 1}"#)).unwrap().len(), 3);
 }
 
 #[test]
@@ -460,16 +463,40 @@ fn what_no_query_can_have_is_refused() {
         products.query().eq("name", vec!["a"]),
         products.query().eq("facts", serde_json::json!({})),
         products.query().sort("tags"),
-        products.query().below("stock", None::<i64>),
+        products.query().below("name", None::<&str>),
+        products.query().between("name", "a", None::<&str>),
+        products.query().one_of("name", [None, Some("a")]),
         products.query().one_of("stock", ["x"]),
+        products.query().one_of("stock", Vec::<i64>::new()),
+        // What would be another query.
+        products.query().eq("price|id", 1),
+        products.query().eq("", 1),
+        products.query().sort("name&price|id"),
+        products.query().sort("name,price"),
     ] {
         assert!(matches!(query.clone().build(), Err(Error::Invalid { .. })), "{query:?}");
     }
-    for (text, values) in [("stock==?", 0), ("stock==?", 2), ("stock==1", 1), ("stock=in=(?,?)", 1)] {
-        let values: Vec<Value<'_>> = (0..values).map(Value::from).collect();
+    for (text, values, at) in [
+        ("stock==?", vec![], 7),
+        ("stock==?", vec![1.into(), 2.into()], 8),
+        ("stock==1", vec![1.into()], 8),
+        ("stock=in=(?,?)", vec![1.into()], 12),
+        ("stock=lt=?", vec![Value::Null], 9),
+        ("name===?", vec![Value::Null], 7),
+        ("name==?&stock==?&colour==1", vec!["a|b".into(), 1.into()], 17),
+        ("name==?&stock==?", vec!["a|b".into(), "x".into()], 15),
+        ("limit=1&explain=true", vec![], 8),
+        ("pagination=true", vec![], 0),
+    ] {
         let refused = products.bind(text, &values);
-        assert!(matches!(refused, Err(Error::Invalid { place: Place::Position(_), .. })), "{text}: {refused:?}");
+        assert!(
+            matches!(refused, Err(Error::Invalid { place: Place::Position(place), .. }) if place == at),
+            "{text}: {refused:?}"
+        );
     }
+    let selecting = products.parse("select=name").unwrap();
+    assert!(matches!(selecting.iter(&database.view()).next(), Some(Err(Error::Invalid { .. }))));
+    assert!(matches!(selecting.page(&database.view(), None), Err(Error::Invalid { .. })));
     assert!(products.parse("stock=").is_err());
     assert_eq!(products.bind("stock=in=(?,?)", &[1.into(), 2.into()]).unwrap().count(&database.view()).unwrap(), 0);
 }
@@ -488,14 +515,23 @@ proptest! {
             1..8,
         ),
         numbers in prop::collection::vec(any::<i64>(), 8),
+        floats in prop::collection::vec(
+            prop_oneof![any::<f64>().prop_filter("finite", |float| float.is_finite()), Just(1e300), Just(4_611_686_018_427_387_904.0), Just(-0.0), Just(1e-300), Just(f64::MAX)],
+            8,
+        ),
     ) {
         let (database, products) = opened();
         for (number, text) in texts.iter().enumerate() {
             let fields = products.fields().with("name", format!("{number}")).unwrap().with("category", text).unwrap();
-            database.create(&products, fields.with("stock", numbers[number]).unwrap()).unwrap();
+            let fields = fields.with("stock", numbers[number]).unwrap().with("price", floats[number]).unwrap();
+            let facts = serde_json::json!({"text": text});
+            database.create(&products, fields.with("facts", facts).unwrap()).unwrap();
         }
         let view = database.view();
-        for (text, number) in texts.iter().zip(&numbers) {
+        for ((text, number), float) in texts.iter().zip(&numbers).zip(&floats) {
+            let prices = || floats.iter().take(texts.len());
+            prop_assert_eq!(products.query().eq("price", *float).build().unwrap().count(&view).unwrap(), prices().filter(|other| *other == float).count(), "{:?}", float);
+            prop_assert_eq!(products.query().between("price", *float, f64::MAX).build().unwrap().count(&view).unwrap(), prices().filter(|other| *other >= float).count(), "{:?}", float);
             let same = texts.iter().filter(|other| *other == text).count();
             let count = |query: crate::Conditions| query.build().unwrap().count(&view).unwrap();
             prop_assert_eq!(count(products.query().eq("category", text)), same, "{:?}", text);
@@ -503,9 +539,11 @@ proptest! {
             prop_assert_eq!(count(products.query().one_of("category", [text])), same, "{:?}", text);
             prop_assert_eq!(products.bind("category==?", &[text.into()]).unwrap().count(&view).unwrap(), same);
             let starting = texts.iter().filter(|other| other.starts_with(text.as_str())).count();
-            if !text.is_empty() {
-                prop_assert_eq!(count(products.query().starts_with("category", text)), starting, "{:?}", text);
-            }
+            prop_assert_eq!(count(products.query().starts_with("category", text)), starting, "{:?}", text);
+            let above = texts.iter().filter(|other| *other > text).count();
+            prop_assert_eq!(count(products.query().above("category", text)), above, "{:?}", text);
+            prop_assert_eq!(count(products.query().eq("facts.text", text)), same, "{:?}", text);
+            prop_assert_eq!(products.bind("category===?", &[text.into()]).unwrap().count(&view).unwrap(), same);
             let stocks = || numbers.iter().take(texts.len());
             prop_assert_eq!(count(products.query().at_most("stock", *number)), stocks().filter(|other| *other <= number).count());
             prop_assert_eq!(count(products.query().above("stock", *number)), stocks().filter(|other| *other > number).count());
@@ -558,7 +596,7 @@ fn changes_end_with_the_database_and_continue_in_the_next() {
     let mut changes = database.changes(&products).unwrap();
     database.create(&products, &product(1)).unwrap();
     let first = changes.next().unwrap().unwrap().id;
-    assert_eq!(changes.position(), Some(first));
+    assert_eq!(changes.position(), first);
     database.create(&products, &product(2)).unwrap();
     database.close().unwrap();
     // What was queued may still be taken; then it is over.
@@ -666,7 +704,12 @@ fn a_blob_is_a_stream_of_bytes() {
 fn a_directory_is_opened_as_was_asked() {
     let folder = tempfile::tempdir().unwrap();
     let (path, schema) = (folder.path().join("data"), Schema::parse(SDL).unwrap());
-    for refused in [Database::options().create(false), Database::options().read_only()] {
+    let refused = [
+        Database::options().create(false),
+        Database::options().read_only(),
+        Database::options().read_only().create(true),
+    ];
+    for refused in refused {
         assert!(matches!(refused.open(&path, &schema), Err(Error::Storage { .. })));
     }
     assert!(!path.exists());
@@ -710,6 +753,41 @@ fn a_directory_is_opened_as_was_asked() {
     assert_eq!(dropped.read(&products, "p00001").unwrap().unwrap().json(), br#"{"id":"p00001","name":"Product 1"}"#);
     assert!(matches!(dropped.table("Brand"), Err(Error::NotFound { .. })));
     assert!(matches!(dropped.stream("Orders"), Err(Error::NotFound { .. })));
+}
+
+#[test]
+fn a_blob_that_is_read_keeps_the_database_open() {
+    let (database, products) = opened();
+    database.create(&products, &product(1)).unwrap();
+    database.write_blob(&products, "p00001", "photo", "", Precondition::None).unwrap().finish().unwrap();
+    let reader = database.blob(&products, "p00001", "photo").unwrap().unwrap();
+    let NotClosed { error, database, .. } = database.close().unwrap_err();
+    assert!(matches!(error, Error::Busy { .. }));
+    drop(reader);
+    database.unwrap().close().unwrap();
+}
+
+#[test]
+fn waiting_for_ever_is_no_overflow() {
+    let schema = Schema::parse(SDL).unwrap();
+    let database = Database::options().lock_wait(Duration::MAX).background(false).temporary(&schema).unwrap();
+    let products = database.table("Product").unwrap();
+    let mut changes = database.changes(&products).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for number in 0..50 {
+                    let _ = database.replace(
+                        &products,
+                        "a",
+                        &Product { id: "a".into(), ..product(number) },
+                        &Precondition::None,
+                    );
+                }
+            });
+        }
+        assert!(changes.next_timeout(Duration::MAX).unwrap().is_some());
+    });
 }
 
 #[test]

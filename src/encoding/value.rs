@@ -125,9 +125,23 @@ impl From<u64> for Value<'_> {
     }
 }
 
+impl From<usize> for Value<'_> {
+    /// As of a `u64`.
+    fn from(integer: usize) -> Self {
+        Self::from(integer as u64)
+    }
+}
+
 impl From<f32> for Value<'_> {
+    /// The Float with the same shortest digits, as in JSON: 0.1, not 0.10000000149011612.
     fn from(float: f32) -> Self {
-        Self::Float(float.into())
+        Self::Float(float.to_string().parse().unwrap_or(float.into()))
+    }
+}
+
+impl<'a> From<Cow<'a, str>> for Value<'a> {
+    fn from(text: Cow<'a, str>) -> Self {
+        Self::Text(text)
     }
 }
 
@@ -211,7 +225,7 @@ impl Value<'_> {
         matches!(self, Self::Null)
     }
 
-    /// Returns the instant of an ISO 8601 date or date-time, also of a stored one ([`Date::check`]); without an offset it is UTC. A leap
+    /// Returns the instant of an ISO 8601 date or date-time, also of a stored one (`Date::check`); without an offset it is UTC. A leap
     /// second is read as the second before it.
     ///
     /// # Errors

@@ -273,7 +273,7 @@ impl Query<'_> {
         let (table, checks) = (patch.table(), self.filter.checks(patch.table())?);
         check_patch_of_many(patch)?;
         // Those that others have locked, or have claimed since the snapshot, come on top.
-        let all = Self { limit: Some(most + PASSED_OVER), ..self.clone() };
+        let all = Self { limit: Some(most + PASSED_OVER), offset: 0, ..self.clone() };
         database.transact(|transaction| {
             let mut claimed = Vec::new();
             let found = all.run(database, table, |record| {

@@ -97,9 +97,11 @@ impl Transaction<'_> {
         }
         let Some(entry) = entry(index, value) else { return Ok(None) };
         self.hold(space(index), &entry)?;
-        match self.owner(&entry)? {
-            Some(owner) => self.read(table, &owner),
-            None => Ok(None),
+        let Some(owner) = self.owner(&entry)? else { return Ok(None) };
+        // It may have given the value up before it was locked; nobody else can have taken it since.
+        match self.read(table, &owner)? {
+            Some(record) if record.value(attribute)? == *value => Ok(Some(record)),
+            _ => Ok(None),
         }
     }
 
