@@ -5,6 +5,7 @@
 
 mod examples;
 mod front;
+mod refused;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -109,7 +110,9 @@ fn the_document_is_a_program_over_the_packed_crate_without_the_server() {
     let said = String::from_utf8_lossy(&built.stderr);
     assert!(built.status.success() && !said.contains("warning"), "{said}");
     let folder = tempfile::tempdir().unwrap();
-    run(Command::new(embedding.join("release/shop")).current_dir(folder.path()));
+    let ran = Command::new(embedding.join("release/shop")).current_dir(folder.path()).output().unwrap();
+    let said = String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned();
+    assert!(ran.status.success() && said.is_empty(), "it prints nothing by itself: {said}");
     assert!(folder.path().join("shop-data/CURRENT").exists() && folder.path().join("shop-copy/CURRENT").exists());
 
     let tree = run(&mut build(&["tree", "--prefix", "none", "--edges", "normal", "--format", "{p}"]));

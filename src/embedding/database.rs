@@ -141,6 +141,9 @@ impl Database {
         options: &OpenOptions,
         folder: Option<Folder>,
     ) -> Result<Self> {
+        if directory.as_os_str().is_empty() {
+            return Err(Error::invalid("the path of the database is empty"));
+        }
         let mut schema = schema.parsed().clone();
         if let Some(durability) = options.durability {
             schema.tables.iter_mut().for_each(|table| table.durability = durability);

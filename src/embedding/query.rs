@@ -1,8 +1,10 @@
 //! Queries: parsed once, run any number of times.
 
 use std::collections::VecDeque;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use self_cell::self_cell;
 use serde::de::DeserializeOwned;
 
@@ -58,6 +60,14 @@ fn limits() -> Limits {
     Limits { max_rows: usize::MAX, ..Limits::in_body(usize::MAX) }
 }
 
+/// Refuses a selection where records are returned as a whole.
+fn refuse_selection(tree: &query::Query<'_>) -> Result<()> {
+    match tree.clauses.iter().find(|clause| clause.name == "select") {
+        None => Ok(()),
+        Some(clause) => Err(wrong(clause.position, "what is selected of records is returned by rows()".to_owned())),
+    }
+}
+
 fn wrong(position: usize, detail: String) -> Error {
     Error::Invalid { detail, place: Place::Position(position) }
 }
@@ -102,7 +112,7 @@ impl Query {
             position += part.len() + 1;
         }
         if values.len() > 0 {
-            let detail = format!("there are {} values more than ? in the query", values.len());
+            let detail = format!("{} of the values have no ? in the query", values.len());
             return Err(wrong(text.len(), detail));
         }
         Self::parse(table, all).map_err(|error| match error {
@@ -131,6 +141,38 @@ impl Query {
     /// sorts is sorted anew for each 65 536 records, or 64 MiB of them: an index makes a long one cheap.
     pub fn iter<'a>(&'a self, view: &'a View<'a>) -> Records<'a> {
         Records { query: self, view, read: VecDeque::new(), reading: Reading::of(self) }
+    }
+
+    /// Visits the matching records, in order, each as a whole, until `visit` breaks or fails. They stay where the engine has them, which
+    /// takes less time than an iterator.
+    ///
+    /// ```
+    /// # let schema = strata::Schema::parse("type T @table { id: ID! @primaryKey  n: Int }")?;
+    /// # let database = strata::Database::temporary(&schema)?;
+    /// # let table = database.table("T")?;
+    /// # database.create(&table, strata::Json(r#"{"id": "a", "n": 5}"#))?;
+    /// use std::ops::ControlFlow;
+    ///
+    /// let mut sum = 0;
+    /// table.query().build()?.each(&database.view(), |record| {
+    ///     sum += record.get("n")?.as_i64().unwrap_or(0);
+    ///     Ok(if sum < 1000 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+    /// })?;
+    /// assert_eq!(sum, 5);
+    /// # Ok::<(), strata::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Query::first`]; what `visit` returns.
+    pub fn each(&self, view: &View<'_>, mut visit: impl FnMut(Record<'_>) -> Result<ControlFlow<()>>) -> Result<()> {
+        let (tree, mut has_broken) = (self.tree(), false);
+        refuse_selection(tree)?;
+        let visited = tree.run_in(view.database.inner(), self.table().inner(), &view.snapshot, |record| {
+            has_broken = visit(Record::borrowed(record))?.is_break();
+            // An error ends the run.
+            if has_broken { Err(Error::Stale) } else { Ok(()) }
+        });
+        if has_broken { Ok(()) } else { visited.map(drop) }
     }
 
     /// Returns the first matching record.
@@ -248,15 +290,20 @@ impl Query {
 
     /// Reads the records of such a part.
     fn read(&self, view: &View<'_>, tree: &query::Query<'_>) -> Result<(VecDeque<Record<'_>>, Option<Cursor>)> {
-        if let Some(clause) = tree.clauses.iter().find(|clause| clause.name == "select") {
-            return Err(wrong(clause.position, "what is selected of records is returned by rows()".to_owned()));
-        }
-        let (table, mut records) = (self.table().inner(), VecDeque::new());
+        refuse_selection(tree)?;
+        // One after another in one piece of memory: records are small, and allocations are not cheap.
+        let (table, mut memory, mut ends) = (self.table().inner(), Vec::new(), Vec::new());
         let next = tree.run_in(view.database.inner(), table, &view.snapshot, |record| {
-            records.push_back(Record::owned(encoding::Record::trusted(table, record.bytes().to_vec())?));
+            memory.extend_from_slice(record.bytes());
+            ends.push(memory.len());
             Ok(())
         })?;
-        Ok((records, next))
+        let (memory, mut begin) = (Bytes::from(memory), 0);
+        let records = ends.into_iter().map(|end| {
+            let bytes = memory.slice(std::mem::replace(&mut begin, end)..end);
+            encoding::Record::trusted(table, bytes).map(Record::shared)
+        });
+        Ok((records.collect::<Result<_>>()?, next))
     }
 }
 
@@ -307,7 +354,8 @@ impl Reading {
     }
 }
 
-/// The matching records of a query, one after another. After an error it has ended.
+/// The matching records of a query, one after another. After an error it has ended. A record that is kept keeps those in memory that were
+/// read with it, some mebibytes at most.
 #[must_use = "it reads nothing before it is asked for a record"]
 pub struct Records<'a> {
     query: &'a Query,

@@ -20,6 +20,7 @@ enum Stored<'a> {
     Pinned(Current<Pinned<'a>>),
     Owned(Vec<u8>),
     Shared(Bytes),
+    Borrowed(&'a [u8]),
 }
 
 impl AsRef<[u8]> for Stored<'_> {
@@ -29,6 +30,7 @@ impl AsRef<[u8]> for Stored<'_> {
             Self::Pinned(bytes) => bytes.as_ref(),
             Self::Owned(bytes) => bytes,
             Self::Shared(bytes) => bytes,
+            Self::Borrowed(bytes) => bytes,
         }
     }
 }
@@ -39,6 +41,7 @@ impl Clone for Stored<'_> {
             Self::Pinned(bytes) => Self::Owned(bytes.as_ref().to_vec()),
             Self::Owned(bytes) => Self::Owned(bytes.clone()),
             Self::Shared(bytes) => Self::Shared(bytes.clone()),
+            Self::Borrowed(bytes) => Self::Borrowed(bytes),
         }
     }
 }
@@ -57,6 +60,10 @@ impl<'a> Record<'a> {
 
     pub(super) fn owned(record: encoding::Record<'a, Vec<u8>>) -> Self {
         Self(record.map(Stored::Owned))
+    }
+
+    pub(super) fn borrowed(record: encoding::Record<'a, &'a [u8]>) -> Self {
+        Self(record.map(Stored::Borrowed))
     }
 
     pub(super) fn shared(record: encoding::Record<'a, Bytes>) -> Self {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
@@ -389,7 +390,7 @@ fn an_iterator_a_page_and_typed_rows_are_the_same_list() {
             "category==light&sort=-price&limit=700",
             (0..3000).rev().filter(|number| number % 2 == 0).take(700).collect::<Vec<_>>(),
         ),
-        ("sort=stock,-name&offset=10", {
+        ("sort=stock,-name&offset=10&limit=5000", {
             let mut numbers: Vec<usize> = (0..3000).collect();
             numbers.sort_by_key(|number| std::cmp::Reverse(format!("Product {number}")));
             numbers.split_off(10)
@@ -403,6 +404,13 @@ fn an_iterator_a_page_and_typed_rows_are_the_same_list() {
         let iterated: Vec<Product> = query.iter(&view).map(|record| record.unwrap().to().unwrap()).collect();
         assert!(iterated == expected, "{text}: {} {}", iterated.len(), expected.len());
         assert!(query.rows::<Product>(&view).unwrap() == expected, "{text}");
+        let mut visited = Vec::new();
+        let visit = |record: Record<'_>| {
+            visited.push(record.to::<Product>()?);
+            Ok(if visited.len() == 500 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        };
+        query.each(&view, visit).unwrap();
+        assert!(visited == expected[..expected.len().min(500)], "{text}: {}", visited.len());
         let first = query.first(&view).unwrap().map(|record| record.to::<Product>().unwrap());
         assert_eq!(first.as_ref(), expected.first(), "{text}");
     }
@@ -495,6 +503,8 @@ fn what_no_query_can_have_is_refused() {
         );
     }
     let selecting = products.parse("select=name").unwrap();
+    let failing = products.query().build().unwrap().each(&database.view(), |_| Ok(ControlFlow::Continue(())));
+    assert!(failing.is_ok() && selecting.each(&database.view(), |_| Ok(ControlFlow::Continue(()))).is_err());
     assert!(matches!(selecting.iter(&database.view()).next(), Some(Err(Error::Invalid { .. }))));
     assert!(matches!(selecting.page(&database.view(), None), Err(Error::Invalid { .. })));
     assert!(products.parse("stock=").is_err());
@@ -765,6 +775,27 @@ fn a_blob_that_is_read_keeps_the_database_open() {
     assert!(matches!(error, Error::Busy { .. }));
     drop(reader);
     database.unwrap().close().unwrap();
+}
+
+#[test]
+fn signals_and_limits_of_the_process_stay_as_they_are() {
+    let of_process = || {
+        let [status, limits] =
+            ["status", "limits"].map(|file| std::fs::read_to_string(format!("/proc/self/{file}")).unwrap());
+        let signals: Vec<_> =
+            status.lines().filter(|line| line.starts_with("Sig") && !line.starts_with("SigQ")).collect();
+        (signals.join("\n"), limits)
+    };
+    let before = of_process();
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::open(folder.path(), &Schema::parse(SDL).unwrap()).unwrap();
+    let products = database.table("Product").unwrap();
+    let mut changes = database.changes(&products).unwrap();
+    database.create(&products, &product(1)).unwrap();
+    assert!(changes.next().unwrap().is_ok());
+    assert_eq!(of_process(), before);
+    database.close().unwrap();
+    assert_eq!(of_process(), before);
 }
 
 #[test]

@@ -15,6 +15,9 @@ mod import;
 #[path = "../../examples/queue.rs"]
 mod queue;
 #[allow(dead_code, reason = "the main function")]
+#[path = "../../examples/tasks.rs"]
+mod tasks;
+#[allow(dead_code, reason = "the main function")]
 #[path = "../../examples/transfer.rs"]
 mod transfer;
 
@@ -124,6 +127,14 @@ fn the_programs_keep_their_word_over_many_kills() {
     transfers_over_kills(MANY_KILLS);
     jobs_over_kills(MANY_KILLS);
     orders_over_kills(MANY_KILLS);
+}
+
+#[test]
+fn a_task_sees_what_another_has_written() {
+    let (folder, runtime) =
+        (tempfile::tempdir().unwrap(), tokio::runtime::Builder::new_current_thread().build().unwrap());
+    let seen = runtime.block_on(tasks::run(folder.path(), 500)).unwrap();
+    assert_eq!(seen, (0..500).map(|number| number.to_string()).collect::<Vec<_>>());
 }
 
 #[test]

@@ -42,7 +42,12 @@ fn origins(front: &str) -> BTreeMap<&str, (&str, &str)> {
 /// One line of it, without what follows the signature.
 fn on_one_line(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    line.replace("( ", "(").replace(", )", ")").replace(" )", ")").replace(", >", ">").replace("< ", "<")
+    line.replace("(mut self", "(self")
+        .replace("( ", "(")
+        .replace(", )", ")")
+        .replace(" )", ")")
+        .replace(", >", ">")
+        .replace("< ", "<")
 }
 
 /// What a block has at its own depth, each up to its body or its end.
