@@ -24,7 +24,7 @@
 //! # Ok::<(), strata::Error>(())
 //! ```
 //!
-//! Non-goals: HTTP and all that belongs to it (`server`), multicasts.
+//! Non-goals: HTTP and all that belongs to it (`server`), brokers over which messages travel besides.
 
 mod blobs;
 mod changes;

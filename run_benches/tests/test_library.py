@@ -38,8 +38,6 @@ def compiled(target: Path, number: int = 1, version: str = "0.49.0+11.12.0", obj
     if not sources.exists():
         (sources / "rocksdb/include/rocksdb").mkdir(parents=True)
         (sources / "rocksdb/include/rocksdb/c.h").write_text("/* C */\n")
-        (sources / "c-api-extensions").mkdir()
-        (sources / "c-api-extensions/c_api_extensions.h").write_text("/* more */\n")
         (sources / "Cargo.toml").write_text(f'[package]\nname = "rust-librocksdb-sys"\nversion = "{version}"\n')
     folder = target / f"release/build/rust-librocksdb-sys-{number}"
     (folder / "out").mkdir(parents=True)
@@ -69,7 +67,7 @@ def test_the_library_is_copied_once(target: Path) -> None:
     found = rocksdb_build.library(target)
     assert found.parent == target.parent / LIBRARIES and re.fullmatch(r"librocksdb-0\.49\.0\+11\.12\.0-[0-9a-f]{8}", found.name)
     assert (found / "librocksdb.a").read_bytes() == (folder / "out/librocksdb.a").read_bytes()
-    assert (found / "include/rocksdb/c.h").exists() and (found / "c-api-extensions/c_api_extensions.h").exists()
+    assert (found / "include/rocksdb/c.h").exists()
     (found / "include/rocksdb/c.h").write_text("it stays\n")
     assert rocksdb_build.library(target) == found and (found / "include/rocksdb/c.h").read_text() == "it stays\n" and made(target) == [found.name]
     assert rocksdb_build.library_variables(found) == {"ROCKSDB_LIB_DIR": str(found), "ROCKSDB_INCLUDE_DIR": f"{found}/include", "ROCKSDB_STATIC": "1"}

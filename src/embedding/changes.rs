@@ -34,6 +34,9 @@ pub enum Changed<'t> {
     Delete(String),
     /// All records of the table were deleted in one step.
     Truncate,
+    /// A message was sent to the record ([`Database::send`](crate::Database::send)): its JSON text. Only who follows this record alone gets
+    /// it.
+    Message(String),
 }
 
 /// The changes of a table or of a record, in the order of the log, each exactly once. Between two of them it may be dropped and continued
@@ -79,6 +82,7 @@ const DELETE: u8 = 1;
 const TRUNCATE: u8 = 2;
 const PROGRESS: u8 = 3;
 const LAGGED: u8 = 4;
+const MESSAGE: u8 = 5;
 
 /// Encodes a message.
 pub(super) fn write(id: EventId, message: &Message<'_>, out: &mut Vec<u8>) {
@@ -86,7 +90,8 @@ pub(super) fn write(id: EventId, message: &Message<'_>, out: &mut Vec<u8>) {
         Message::Put { bytes, .. } => (PUT, *bytes),
         Message::Delete { id, .. } => (DELETE, id.as_bytes()),
         Message::Truncate => (TRUNCATE, &b""[..]),
-        Message::Multicast { .. } | Message::Progress => (PROGRESS, &b""[..]),
+        Message::Multicast { body, .. } => (MESSAGE, *body),
+        Message::Progress => (PROGRESS, &b""[..]),
         Message::Lagged => (LAGGED, &b""[..]),
     };
     out.extend_from_slice(&(rest.len() as u32).to_le_bytes());
@@ -202,6 +207,7 @@ impl<'t> Changes<'t> {
                 }
                 DELETE => Some(Changed::Delete(String::from_utf8_lossy(content).into_owned())),
                 TRUNCATE => Some(Changed::Truncate),
+                MESSAGE => Some(Changed::Message(String::from_utf8_lossy(content).into_owned())),
                 _ => None,
             };
             let left = rest.len() - length;

@@ -8,20 +8,25 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
+
 use super::blobs::{BlobReader, BlobWriter};
 use super::changes::{self, Changes};
 use super::options::OpenOptions;
+use super::query::Query;
 use super::record::Record;
-use super::row::Row;
+use super::row::{Row, text_of};
 use super::stream::{Append, Event, Events, Stream};
 use super::table::{Schema, Table};
 use super::transaction::Transaction;
 use super::view::View;
 use crate::blobs;
+use crate::encoding;
 use crate::error::{Error, Result};
 use crate::feed::{self, EventId, Feed, Topic};
 use crate::maintenance::background::Background;
 use crate::maintenance::{self, Statistics};
+use crate::multicast::{self, Asked, Multicast, Outcome};
 use crate::storage::{Counters, Gauges};
 use crate::streams::{self, Appended, Page, Start, Streams};
 use crate::transaction::{self, Body, Precondition};
@@ -38,16 +43,24 @@ pub struct Database(Arc<Open>);
 /// What is open, in the order in which it ends.
 pub(super) struct Open {
     background: Vec<Background>,
-    feed: OnceLock<Feed>,
+    multicast: OnceLock<Multicast>,
     streams: Streams,
     database: transaction::Database,
     _folder: Option<Folder>,
 }
 
 impl Open {
-    /// Returns the feed of changes, of which a database without a subscriber has none.
+    /// Returns what sends messages, and has the feed of changes; a database that needs neither has none.
+    fn multicast(&self) -> &Multicast {
+        self.multicast.get_or_init(|| {
+            let feed = Feed::new(self.database.clone(), feed::Options::default(), changes::write);
+            Multicast::new(feed, multicast::Options::default())
+        })
+    }
+
+    /// Returns the feed of changes.
     pub(super) fn feed(&self) -> &Feed {
-        self.feed.get_or_init(|| Feed::new(self.database.clone(), feed::Options::default(), changes::write))
+        self.multicast().feed()
     }
 }
 
@@ -55,7 +68,7 @@ impl Drop for Open {
     fn drop(&mut self) {
         // Whoever has a part of it that keeps the store open does not keep the threads.
         self.background.clear();
-        self.feed.get().into_iter().for_each(Feed::stop);
+        self.multicast.get().into_iter().for_each(|multicast| multicast.feed().stop());
         self.streams.stop();
     }
 }
@@ -168,7 +181,7 @@ impl Database {
             ],
             false => Vec::new(),
         };
-        Ok(Self(Arc::new(Open { background, feed: OnceLock::new(), streams, database, _folder: folder })))
+        Ok(Self(Arc::new(Open { background, multicast: OnceLock::new(), streams, database, _folder: folder })))
     }
 
     #[inline]
@@ -398,6 +411,37 @@ impl Database {
     /// As [`Database::changes_after`].
     pub fn changes_of<'t>(&self, table: &'t Table, id: &str, after: Option<EventId>) -> Result<Changes<'t>> {
         Changes::begin(&self.0, table, Topic::record(table.inner(), id), after)
+    }
+
+    /// Sends a message, any value that serde can serialise, to all records that match, at most 10 000, of a table with `@multicast`;
+    /// returns their number. Who follows one of them gets it as a change, now or when it continues; it has the durability of the table.
+    ///
+    /// ```
+    /// # let schema = strata::Schema::parse("type Lamp @table @multicast { id: ID! @primaryKey  room: String @indexed }")?;
+    /// # let database = strata::Database::temporary(&schema)?;
+    /// # let lamps = database.table("Lamp")?;
+    /// # database.create(&lamps, strata::Json(r#"{"id": "a", "room": "hall"}"#))?;
+    /// use strata::Changed;
+    ///
+    /// let mut changes = database.changes_of(&lamps, "a", None)?;
+    /// let in_hall = lamps.query().eq("room", "hall").build()?;
+    /// assert_eq!(database.send(&in_hall, "off")?, 1);
+    /// let change = changes.next().expect("the database is open")?;
+    /// assert!(matches!(change.what, Changed::Message(text) if text == "\"off\""));
+    /// # Ok::<(), strata::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Invalid` if the table takes none, more records match, the query is of another database, or the message has a number that is not
+    /// finite; `Busy`; `Full`; what the engine returns.
+    pub fn send<T: Serialize + ?Sized>(&self, query: &Query, message: &T) -> Result<usize> {
+        let body = text_of(message)?;
+        let (table, conditions) = (query.table().inner(), query.tree().clone());
+        let asked = Asked { table, conditions, body: &body, key: None };
+        match self.0.multicast().send(self.inner(), asked, encoding::RECORDS)? {
+            Outcome::Sent(sending) => Ok(sending.targets()),
+            Outcome::Repeated { .. } => unreachable!("it has no key"),
+        }
     }
 
     /// Appends an event to a stream.

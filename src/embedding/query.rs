@@ -133,7 +133,7 @@ impl Query {
         &self.0.borrow_owner().table
     }
 
-    fn tree(&self) -> &query::Query<'_> {
+    pub(super) fn tree(&self) -> &query::Query<'_> {
         self.0.borrow_dependent()
     }
 

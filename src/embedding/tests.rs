@@ -683,6 +683,36 @@ fn events_and_offsets_are_part_of_a_transaction() {
 }
 
 #[test]
+fn messages_reach_those_who_follow_a_record() {
+    let schema = Schema::parse("type Lamp @table @multicast { id: ID! @primaryKey  room: String }").unwrap();
+    let database = Database::temporary(&schema).unwrap();
+    let lamps = database.table("Lamp").unwrap();
+    let rows = ["a", "b", "c"].map(|id| {
+        lamps.fields().with("id", id).unwrap().with("room", if id == "c" { "bath" } else { "hall" }).unwrap()
+    });
+    database.create_all(&lamps, rows).unwrap();
+    let mut of_each = ["a", "b", "c"].map(|id| database.changes_of(&lamps, id, None).unwrap());
+    let begin = of_each[0].position();
+    let hall = lamps.query().eq("room", "hall").build().unwrap();
+    assert_eq!(database.send(&hall, &serde_json::json!({"on": true})).unwrap(), 2);
+    assert_eq!(refused_at(database.send(&hall, &f64::NAN)), "");
+    assert_eq!(database.send(&lamps.query().eq("room", "attic").build().unwrap(), "x").unwrap(), 0);
+    for changes in &mut of_each[..2] {
+        let change = changes.next_timeout(AGES).unwrap().unwrap();
+        assert!(matches!(change.what, Changed::Message(text) if text == r#"{"on":true}"#));
+    }
+    // Also when it continues from before.
+    let again = database.changes_of(&lamps, "b", Some(begin)).unwrap().next_timeout(AGES).unwrap().unwrap();
+    assert!(matches!(again.what, Changed::Message(_)));
+    database.merge(&lamps, "c", Json(r#"{"room": "hall"}"#), &Precondition::None).unwrap();
+    assert!(matches!(of_each[2].next_timeout(AGES).unwrap().unwrap().what, Changed::Put(_)));
+    let (database, products) = opened();
+    let all = products.query().build().unwrap();
+    assert!(matches!(database.send(&all, "x"), Err(Error::Invalid { .. })));
+    assert!(matches!(database.send(&hall, "x"), Err(Error::Invalid { .. })));
+}
+
+#[test]
 fn a_blob_is_a_stream_of_bytes() {
     let (database, products) = opened();
     database.create(&products, &product(1)).unwrap();

@@ -78,8 +78,8 @@ fn openings(folder: &Path, refused: &mut Vec<(&'static str, Result<()>)>) {
     refused.push(("a schema that is not there", Schema::read(folder.join("none.graphql")).map(drop)));
     let reading = Database::options().read_only().open(&stored, &schema).unwrap();
     let products = reading.table("Product").unwrap();
-    let other = Row { id: "b", name: Some("B"), ..row() };
-    refused.push(("a verb that writes where it was opened for reading", reading.create(&products, &other).map(drop)));
+    let free = Row { id: "b", name: Some("B"), ..row() };
+    refused.push(("a verb that writes where it was opened for reading", reading.create(&products, &free).map(drop)));
     let orders = reading.stream("Orders").unwrap();
     refused.push(("an event, likewise", reading.append(&orders, &Append::of("x").unwrap()).map(drop)));
     assert!(fs::read_dir(&other).unwrap().count() == 1 && !missing.exists());
