@@ -18,6 +18,16 @@ use crate::storage::Snapshot;
 /// assert!(before.read(&table, "a")?.is_none() && database.view().read(&table, "a")?.is_some());
 /// # Ok::<(), strata::Error>(())
 /// ```
+///
+/// It borrows the database, so nobody closes that under it:
+///
+/// ```compile_fail,E0505
+/// # let schema = strata::Schema::parse("type T @table { id: ID! @primaryKey }").unwrap();
+/// let database = strata::Database::temporary(&schema).unwrap();
+/// let view = database.view();
+/// database.close().unwrap();
+/// drop(view);
+/// ```
 pub struct View<'d> {
     pub(super) database: &'d Database,
     pub(super) snapshot: Snapshot<'d>,
