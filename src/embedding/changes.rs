@@ -181,7 +181,10 @@ impl<'t> Changes<'t> {
                     return Poll::Pending;
                 }
                 Next::Over if self.open.strong_count() > 0 => {
-                    return self.failed(Error::Gone { detail: "the log of changes could not be followed".to_owned() });
+                    return self.failed(Error::Gone {
+                        detail: "the log of changes could not be followed: begin anew, and then read the table"
+                            .to_owned(),
+                    });
                 }
                 Next::Over => self.subscription = None,
                 Next::Broken(why) => return self.failed(Error::corrupt(format!("the log of changes: {why}"))),
@@ -240,10 +243,14 @@ fn first_text(subscription: &mut Subscription) -> Result<Bytes> {
     loop {
         let wake = waker.clone();
         match subscription.next(move || wake.wake()) {
-            Next::Text(text) => return Ok(text),
+            Next::Text(text) if text.get(HEAD_BYTES - 1) == Some(&PROGRESS) => return Ok(text),
+            // There was no room to tell where it begins.
+            Next::Text(_) | Next::Over => {
+                let detail = "the queues of all subscribers of changes are full: let them take theirs, and try again";
+                return Err(Error::Busy { detail: detail.to_owned() });
+            }
             Next::Pending => std::thread::park(),
             Next::Behind => subscription.catch_up(),
-            Next::Over => return Err(Error::Busy { detail: "the queues of all subscribers are full".to_owned() }),
             Next::Broken(why) => return Err(Error::corrupt(format!("the log of changes: {why}"))),
         }
     }

@@ -192,7 +192,8 @@ impl Database {
     /// Closes it: ends its threads and its [`Changes`], and syncs the log. (Dropping the last clone does the same, and tells of no error.)
     ///
     /// # Errors
-    /// `Busy` if there are other clones, and gives this one back; `Storage` if the log cannot be synced.
+    /// `Busy` if there are other clones, or blobs that are read or written, and gives this one back; `Busy` if a thread still uses it after
+    /// 10 s; `Storage` if the log cannot be synced.
     pub fn close(self) -> std::result::Result<(), NotClosed> {
         let busy = |detail: &str| Error::Busy { detail: detail.to_owned() };
         let open = Arc::try_unwrap(self.0).map_err(|shared| NotClosed {
@@ -205,7 +206,12 @@ impl Database {
         let deadline = Instant::now() + ENDING;
         while is_open() {
             if Instant::now() > deadline {
-                return Err(NotClosed { error: busy("a thread still uses the database"), database: None });
+                return Err(NotClosed {
+                    error: busy(
+                        "a thread still uses the database, which is closed when that ends: try to open it later",
+                    ),
+                    database: None,
+                });
             }
             std::thread::sleep(Duration::from_millis(1));
         }

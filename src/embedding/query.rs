@@ -55,11 +55,6 @@ pub struct Page<'a> {
     pub next: Option<String>,
 }
 
-/// A query that is continued at a cursor is longer than others.
-fn limits() -> Limits {
-    Limits { max_rows: usize::MAX, ..Limits::in_body(usize::MAX) }
-}
-
 /// Refuses a selection where records are returned as a whole.
 fn refuse_selection(tree: &query::Query<'_>) -> Result<()> {
     match tree.clauses.iter().find(|clause| clause.name == "select") {
@@ -87,7 +82,9 @@ impl Query {
     pub(super) fn parse(table: &Table, text: String) -> Result<Self> {
         let source = Source { table: table.clone(), text };
         let parsed = Parsed::try_new(source, |source| {
-            let query = query::Query::parse(source.table.schema(), source.table.inner(), &source.text, &limits())?;
+            // A list without a limit ends with the table.
+            let limits = Limits::in_body(usize::MAX);
+            let query = query::Query::parse(source.table.schema(), source.table.inner(), &source.text, &limits)?;
             match query.clauses.iter().find(|clause| matches!(clause.name, "explain" | "pagination")) {
                 None => Ok(query),
                 Some(clause) => Err(wrong(clause.position, format!("{} is for requests to a server", clause.name))),
