@@ -1,0 +1,853 @@
+//! The storage engine: get, multi-get, scan, write, snapshot, durability. RocksDB is named only here in `src/`.
+//!
+//! It is fast because of what it avoids. Options objects are built once, not on every call; column families are resolved once; values are
+//! returned pinned in RocksDB's memory; batches are reused. Checksums stay on, and there is no write without the write-ahead log.
+//!
+//! Keys and values are bytes here; their meaning is defined in the layers above. [`Store`] is a concrete type; a trait will be extracted
+//! when a second engine exists.
+
+mod blob_files;
+mod commit;
+mod engine;
+mod gauges;
+mod lock;
+mod log;
+mod room;
+mod scan;
+mod shortage;
+mod threads;
+
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use rust_rocksdb::{self as rocksdb, AsColumnFamilyRef};
+use serde::{Deserialize, Serialize};
+
+use super::Striped;
+use crate::error::{Error, Result};
+use crate::schema::Durability;
+use commit::{Committer, Log};
+pub use commit::{Lead, Notification};
+pub use engine::FEWEST_OPEN_FILES;
+use engine::{Background, Engine};
+pub use gauges::Gauges;
+use lock::Opening;
+pub use log::{LogPosition, LogReader, LoggedBatch, Operation, vouch};
+use log::{LostEnd, Openings, Synced, Watcher};
+use room::Room;
+pub use scan::Scan;
+pub use threads::check_threads;
+
+/// Settings of the engine. Sizes in bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    /// Capacity of the block cache (uncompressed blocks); 0: none, so that every block of data is read from its file, and the indexes and
+    /// filters of open files are in memory uncounted.
+    #[serde(deserialize_with = "crate::size::deserialize")]
+    pub cache_bytes: usize,
+    /// Capacity of the cache of values in blob files: a separate one, so that bytes of blobs do not evict records; 0: none.
+    #[serde(deserialize_with = "crate::size::deserialize")]
+    pub blob_cache_bytes: usize,
+    /// Size at which a memtable is flushed.
+    #[serde(deserialize_with = "crate::size::deserialize")]
+    pub write_buffer_bytes: usize,
+    /// Bytes of the log to keep beyond what the engine needs, so that changes can be read from it: the latest files that fit in this size.
+    #[serde(deserialize_with = "crate::size::deserialize")]
+    pub feed_log_bytes: usize,
+    /// Whether automatic compactions run. Benchmarks that read a settled store turn them off.
+    pub automatic_compactions: bool,
+    /// Refuses a write as `Busy` if it would have to wait for the engine to catch up (a write stall).
+    pub refuse_stalls: bool,
+    /// How many sorted files and blob files are kept open; `None` = half of the descriptors that the process may have. Others are opened
+    /// when they are read, and the one that was not used for longest is closed.
+    pub open_files: Option<usize>,
+    /// Opens a store of whose log something is lost that was synced, with what stands before it; the damaged files are kept in the directory
+    /// `lost`.
+    pub accept_lost_log: bool,
+    /// Free space of the file system below which writes that add are refused; 0: none.
+    #[serde(deserialize_with = "crate::size::deserialize")]
+    pub reserve_bytes: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            cache_bytes: 128 << 20,
+            blob_cache_bytes: 32 << 20,
+            write_buffer_bytes: 64 << 20,
+            feed_log_bytes: 0,
+            automatic_compactions: true,
+            refuse_stalls: false,
+            open_files: None,
+            accept_lost_log: false,
+            reserve_bytes: 64 << 20,
+        }
+    }
+}
+
+/// One of the key spaces of a store; each is a column family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Space {
+    /// The store's own metadata.
+    Meta,
+    /// Records by table and id.
+    Records,
+    /// Entries of all indexes.
+    Indexes,
+    /// Blobs in chunks, and their manifests. Its memtables are small; bulk writers check [`Store::has_room_for`].
+    Blobs,
+    /// Events of streams in chunks, their idempotency keys, and what is known about each stream.
+    Streams,
+}
+
+/// A strong write of more bytes goes to the log alone, and only its sync is shared: copying it into the write of a group would take longer
+/// than a write of its own.
+const MERGED_BYTES: usize = 64 << 10;
+
+/// A longer value is not read under [`Reach::Memory`]: verifying and copying it may take a millisecond.
+const LONG_VALUE_BYTES: usize = 128 << 10;
+
+/// Number of deleted or overwritten keys that a scan may skip in one step under [`Reach::Memory`]. The engine does not report how many
+/// there are.
+const SKIPPED_KEYS: u64 = 128;
+
+/// The mode of a directory that only its owner may enter.
+const PRIVATE: u32 = 0o700;
+
+/// Longer than the end of a recovery takes.
+const RECOVERY: Duration = Duration::from_millis(100);
+
+/// How far a read may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// To the disk; the read may block.
+    Disk,
+    /// Only to memory, and only for a bounded time; [`Error::WouldBlock`] where that is not enough.
+    Memory,
+}
+
+/// A value pinned in the engine's memory, without a copy.
+pub type Pinned<'a> = rocksdb::DBPinnableSlice<'a>;
+
+/// A consistent view of the whole store that later writes do not change.
+pub struct Snapshot<'a>(rocksdb::Snapshot<'a>);
+
+/// An atomic batch of writes. Meant to be cleared and reused; an empty one costs nothing.
+#[derive(Default)]
+pub struct Batch {
+    /// The engine's batch, created with the first staged write.
+    writes: Option<rocksdb::WriteBatch>,
+    /// Whether it puts a record, an entry or a part of a blob.
+    puts: bool,
+    /// Whether it puts a part of a blob.
+    puts_blobs: bool,
+    /// Whether it deletes parts of blobs, or trims a stream.
+    gives_back: bool,
+}
+
+/// Keeps everybody from opening a directory for writing while it lives.
+pub struct Held {
+    _opening: Option<Opening>,
+}
+
+/// Holds a directory, which need not exist, without changing it.
+///
+/// # Errors
+/// `Busy` if a process has it open; `Storage` if it cannot be read.
+pub fn hold(directory: &Path) -> Result<Held> {
+    let opening = directory.exists().then(|| Opening::for_reading(directory)).transpose()?;
+    Ok(Held { _opening: opening })
+}
+
+/// An open store. All methods may be called from any thread.
+pub struct Store {
+    engine: Engine,
+    /// Behind the engine, which is closed first.
+    opening: Opening,
+    read_disk: rocksdb::ReadOptions,
+    read_memory: rocksdb::ReadOptions,
+    write: rocksdb::WriteOptions,
+    committer: Arc<Committer>,
+    calls: Calls,
+    background: Arc<Background>,
+    watcher: Watcher,
+    openings: Openings,
+    room: Room,
+    options: Options,
+}
+
+impl Store {
+    /// Opens the store in `directory`, creating it if there is none.
+    ///
+    /// # Errors
+    /// `Busy` if a process has it open, this one included; `Invalid` if the system cannot reserve a cache; `Storage` on an I/O error;
+    /// `Corrupt` if its files are damaged.
+    pub fn open(directory: &Path, options: &Options) -> Result<Self> {
+        engine::check_caches(options)?;
+        fs::create_dir_all(directory).map_err(|error| {
+            Error::storage(format!("cannot create the data directory {}", directory.display()), error)
+        })?;
+        check_threads(0)?;
+        let (opening, background) = (Opening::for_writing(directory)?, Arc::new(Background::default()));
+        let open_files = engine::open_files(options);
+        let lost = log::check(directory, options.accept_lost_log)?;
+        let engine = engine::open(directory, options, open_files, &background)?;
+        warn_of(lost);
+        let openings = Openings::begin(directory)?;
+        Ok(Self::of(engine, opening, background, openings, Options { open_files: Some(open_files), ..options.clone() }))
+    }
+
+    /// Opens an existing store for reading; nothing in the directory is changed, so it may lie on a read-only file system. Writes fail.
+    ///
+    /// # Errors
+    /// As [`Store::open`]; `Storage` if there is none, or an earlier version, which had no blobs, wrote it last.
+    pub fn open_read_only(directory: &Path, options: &Options) -> Result<Self> {
+        engine::check_caches(options)?;
+        check_threads(0)?;
+        let (opening, background) = (Opening::for_reading(directory)?, Arc::new(Background::default()));
+        let open_files = engine::open_files(options);
+        let lost = log::check(directory, false)?;
+        let engine = engine::open_read_only(directory, options, open_files)?;
+        warn_of(lost);
+        let options = Options { open_files: Some(open_files), ..options.clone() };
+        Ok(Self::of(engine, opening, background, Openings::default(), options))
+    }
+
+    fn of(engine: Engine, opening: Opening, background: Arc<Background>, openings: Openings, options: Options) -> Self {
+        let mut read_memory = rocksdb::ReadOptions::default();
+        read_memory.set_read_tier(rocksdb::ReadTier::BlockCache);
+        let mut write = rocksdb::WriteOptions::default();
+        write.set_no_slowdown(options.refuse_stalls);
+        Self {
+            engine,
+            opening,
+            read_disk: rocksdb::ReadOptions::default(),
+            read_memory,
+            write,
+            committer: Arc::default(),
+            calls: Calls::default(),
+            background,
+            watcher: Watcher::default(),
+            openings,
+            room: Room::default(),
+            options,
+        }
+    }
+
+    /// Returns whether it was opened for reading.
+    pub fn is_read_only(&self) -> bool {
+        self.opening.is_read_only()
+    }
+
+    /// Returns whether everything that was written is known to be synced.
+    pub fn is_synced(&self) -> bool {
+        self.background.synced.get().is_none_or(|synced| synced.sequence() >= self.latest_sequence())
+    }
+
+    /// Notes on disk up to where the log is synced, at most once a second. A sync does that, too, unless it comes too soon after another.
+    pub fn note_synced(&self) {
+        self.background.synced.get().into_iter().for_each(Synced::note);
+    }
+
+    /// Checks that it was not opened for reading.
+    ///
+    /// # Errors
+    /// `Invalid`.
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        match self.is_read_only() {
+            false => Ok(()),
+            true => Err(Error::invalid("the store was opened for reading: open it for writing to change it")),
+        }
+    }
+
+    /// Returns the value of a key.
+    ///
+    /// # Errors
+    /// `WouldBlock` under [`Reach::Memory`]; `Corrupt` or `Storage` from the engine.
+    pub fn get(&self, space: Space, key: &[u8], reach: Reach) -> Result<Option<Pinned<'_>>> {
+        self.calls.gets.add(1);
+        #[cfg(feature = "plant")]
+        crate::plant::burn("storage");
+        let options = match reach {
+            Reach::Disk => &self.read_disk,
+            Reach::Memory => &self.read_memory,
+        };
+        let value = self.db().get_pinned_cf_opt(&self.family(space), key, options);
+        match value.map_err(|error| classify("read", error))? {
+            Some(value) if reach == Reach::Memory && value.len() > LONG_VALUE_BYTES => Err(Error::WouldBlock),
+            value => Ok(value),
+        }
+    }
+
+    /// Returns the values of many keys in one call, in the order of the keys, as of `snapshot`. `keys` must be ascending.
+    ///
+    /// # Errors
+    /// As [`Store::get`].
+    pub fn multi_get(
+        &self,
+        space: Space,
+        keys: &[impl AsRef<[u8]>],
+        snapshot: &Snapshot<'_>,
+        reach: Reach,
+    ) -> Result<Vec<Option<Pinned<'_>>>> {
+        self.calls.multi_gets.add(1);
+        self.calls.looked_up.add(keys.len() as u64);
+        let options = self.read_at(snapshot, reach);
+        if let [key] = keys {
+            let value = self.db().get_pinned_cf_opt(&self.family(space), key, &options);
+            return value.map(|value| vec![value]).map_err(|error| classify("read", error));
+        }
+        let values = self.db().batched_multi_get_pinned_cf_opt(&self.family(space), keys, true, &options);
+        values.into_iter().map(|value| value.map_err(|error| classify("read", error))).collect()
+    }
+
+    /// Scans the keys from `lower` up to but not including `upper` (unbounded if it is empty), as of `snapshot`, ascending.
+    pub fn scan<'s>(
+        &'s self,
+        space: Space,
+        lower: &[u8],
+        upper: &[u8],
+        snapshot: &'s Snapshot<'s>,
+        reach: Reach,
+    ) -> Scan<'s> {
+        self.scan_by(self.read_at(snapshot, reach), space, lower, upper)
+    }
+
+    /// Scans the same keys like [`Store::scan`], but skips at most so many deleted or overwritten ones at once: beyond that, the scan returns
+    /// [`Error::WouldBlock`].
+    pub fn scan_skipping<'s>(
+        &'s self,
+        space: Space,
+        lower: &[u8],
+        upper: &[u8],
+        snapshot: &'s Snapshot<'s>,
+        reach: Reach,
+        most: u64,
+    ) -> Scan<'s> {
+        let mut options = self.read_at(snapshot, reach);
+        options.set_max_skippable_internal_keys(most);
+        self.scan_by(options, space, lower, upper)
+    }
+
+    fn scan_by(&self, mut options: rocksdb::ReadOptions, space: Space, lower: &[u8], upper: &[u8]) -> Scan<'_> {
+        self.calls.scans.add(1);
+        if !upper.is_empty() {
+            options.set_iterate_upper_bound(upper);
+        }
+        let mut iterator = self.db().raw_iterator_cf_opt(&self.family(space), options);
+        iterator.seek(lower);
+        Scan::forwards(iterator)
+    }
+
+    /// Scans the same keys, descending.
+    pub fn scan_backwards<'s>(
+        &'s self,
+        space: Space,
+        lower: &[u8],
+        upper: &[u8],
+        snapshot: &'s Snapshot<'s>,
+        reach: Reach,
+    ) -> Scan<'s> {
+        self.calls.scans.add(1);
+        let mut options = self.read_at(snapshot, reach);
+        options.set_iterate_lower_bound(lower);
+        if !upper.is_empty() {
+            options.set_iterate_upper_bound(upper);
+        }
+        let mut iterator = self.db().raw_iterator_cf_opt(&self.family(space), options);
+        iterator.seek_to_last();
+        Scan::backwards(iterator)
+    }
+
+    /// Returns a snapshot of the current state.
+    pub fn snapshot(&self) -> Snapshot<'_> {
+        Snapshot(self.db().snapshot())
+    }
+
+    /// Writes a batch and returns when it is as durable as `durability` requires.
+    ///
+    /// # Errors
+    /// `Invalid` if it was opened for reading; `Full` if it adds and the disk is nearly full; `Busy` if the engine cannot keep up and stalls
+    /// are refused, or cannot open files; `Storage` on an I/O error. After an error under [`Durability::Strong`] the batch may be visible and
+    /// yet not be durable.
+    pub fn write(&self, batch: &Batch, durability: Durability) -> Result<()> {
+        self.check_writable()?;
+        if batch.adds() {
+            self.check_room()?;
+        }
+        self.calls.writes.add(1);
+        let writes = batch.writes.as_ref();
+        let bytes = batch.bytes();
+        match durability {
+            Durability::Strong if bytes <= MERGED_BYTES => self.committer.commit(writes, self)?,
+            durability => {
+                writes.map_or(Ok(()), |writes| self.append(writes))?;
+                if durability == Durability::Strong {
+                    self.sync()?;
+                }
+            }
+        }
+        let before = self.background.batch_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        if before / room::LOOKED_BYTES != (before + bytes as u64) / room::LOOKED_BYTES {
+            self.look_at_room();
+        }
+        Ok(())
+    }
+
+    /// Syncs the log: everything written so far survives a machine crash, whatever its durability was.
+    ///
+    /// # Errors
+    /// `Storage` on an I/O error.
+    pub fn sync(&self) -> Result<()> {
+        self.committer.commit(None, self)
+    }
+
+    /// Syncs without blocking a thread: calls back once the log was synced, or with the lead of the commit if no other waiter leads it. The
+    /// callback must neither block nor panic.
+    pub fn when_synced(&self, callback: impl FnOnce(Notification) + Send + 'static) {
+        self.committer.when_synced(callback);
+    }
+
+    /// Flushes all memtables and waits until no background work is running.
+    ///
+    /// # Errors
+    /// `Invalid` if it was opened for reading; `Storage` on an I/O error; `Busy` if no file can be opened.
+    pub fn flush(&self) -> Result<()> {
+        self.check_writable()?;
+        loop {
+            self.settle()?;
+            match self.flush_all() {
+                // Writers have filled all memtables meanwhile.
+                Err(error) if error.kind() == rocksdb::ErrorKind::TryAgain && !self.is_short() => {}
+                flushed => break flushed.map_err(|error| classify("flush", error))?,
+            }
+        }
+        self.settle()?;
+        if self.is_short() { Err(shortage::busy()) } else { Ok(()) }
+    }
+
+    /// Has the engine flush all memtables, without waiting for it: one that lacks descriptors is not tried again by itself.
+    fn flush_all(&self) -> std::result::Result<(), rocksdb::Error> {
+        let mut options = rocksdb::FlushOptions::default();
+        options.set_wait(false);
+        options.set_allow_write_stall(true);
+        let families: Vec<_> = Space::ALL.iter().map(|space| self.family(*space)).collect();
+        let families: Vec<_> = families.iter().collect();
+        self.db().flush_cfs_opt(&families, &options)
+    }
+
+    /// Compacts everything into the bottom level and waits until no background work is running.
+    ///
+    /// # Errors
+    /// As [`Store::flush`].
+    pub fn compact(&self) -> Result<()> {
+        self.flush()?;
+        for space in Space::ALL {
+            self.db().compact_range_cf(&self.family(space), None::<&[u8]>, None::<&[u8]>);
+        }
+        self.settle()?;
+        engine::rewrite_blob_files(self.db(), self.family(Space::Blobs))
+            .map_err(|error| classify("rewrite files of blobs", error))?;
+        self.settle()
+    }
+
+    /// Reads every block of every sorted file and blob file, and checks its checksum: those with filters, too, which nothing else notices.
+    ///
+    /// # Errors
+    /// `Corrupt`, with the file and the place, or `Storage` if a file is missing.
+    pub fn check_files(&self) -> Result<()> {
+        self.db().verify_checksum().map_err(|error| classify("check the files", error))?;
+        let mut options = rocksdb::LiveFilesStorageInfoOptions::new();
+        // Nothing is flushed for it.
+        options.set_wal_size_for_flush(u64::MAX);
+        let files = self.db().get_livefiles_storage_info(&options);
+        for file in &files.map_err(|error| classify("list the files", error))? {
+            let path = self.db().path().join(file.relative_filename_lossy().trim_start_matches('/'));
+            if path.extension().is_some_and(|extension| extension == "blob") {
+                blob_files::check(&path, self.family(Space::Blobs).id())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until no flush and no compaction is running or due.
+    ///
+    /// # Errors
+    /// `Storage` if one of them failed.
+    pub fn settle(&self) -> Result<()> {
+        let options = rocksdb::WaitForCompactOptions::default();
+        self.db().wait_for_compact(&options).map_err(|error| classify("wait for background work", error))
+    }
+
+    /// Reclaims the space of deleted keys with this number as prefix. The number must not be in use: files are removed regardless of
+    /// snapshots.
+    ///
+    /// # Errors
+    /// `Invalid` if it was opened for reading; `Storage` on an I/O error.
+    pub fn reclaim_space(&self, space: Space, number: u32) -> Result<()> {
+        self.remove_files(space, number)?;
+        let (lower, upper) = (number.to_be_bytes(), number.wrapping_add(1).to_be_bytes());
+        self.db().compact_range_cf(&self.family(space), Some(lower), Some(upper));
+        Ok(())
+    }
+
+    /// Reclaims the part of that space that needs no rewriting: sorted files that contain nothing else.
+    ///
+    /// # Errors
+    /// As [`Store::reclaim_space`].
+    pub fn remove_files(&self, space: Space, number: u32) -> Result<()> {
+        self.remove_files_between(space, &number.to_be_bytes(), &number.wrapping_add(1).to_be_bytes())
+    }
+
+    /// Removes the sorted files that contain nothing but keys from `lower` up to `upper`, of which none may be in use.
+    ///
+    /// # Errors
+    /// As [`Store::reclaim_space`].
+    pub fn remove_files_between(&self, space: Space, lower: &[u8], upper: &[u8]) -> Result<()> {
+        self.check_writable()?;
+        let removed = self.db().delete_file_in_range_cf(&self.family(space), lower, upper);
+        removed.map_err(|error| classify("remove files", error))
+    }
+
+    /// Compacts the sorted files that have keys from `lower` up to `upper`, if there are any: what was deleted there gives its space back.
+    ///
+    /// # Errors
+    /// `Invalid` if it was opened for reading; `Storage` on an I/O error.
+    pub fn compact_between(&self, space: Space, lower: &[u8], upper: &[u8]) -> Result<()> {
+        self.check_writable()?;
+        let files = self.db().live_files().map_err(|error| classify("list the files", error))?;
+        let name = self.family(space).name();
+        let has_keys = |file: &rocksdb::LiveFile| {
+            let begins_before = file.start_key.as_deref().is_some_and(|first| first < upper);
+            let ends_behind = file.end_key.as_deref().is_some_and(|last| last >= lower);
+            file.column_family_name.as_bytes() == name && begins_before && ends_behind
+        };
+        if files.iter().any(has_keys) {
+            let mut options = rocksdb::CompactOptions::default();
+            options.set_exclusive_manual_compaction(false);
+            self.db().compact_range_cf_opt(&self.family(space), Some(lower), Some(upper), &options);
+        }
+        Ok(())
+    }
+
+    /// Creates a copy of the store in a new directory, which only its owner may enter: hard links of the sorted files, or copies on another
+    /// file system, and a copy of the log. It is made in the directory `NAME.partial` beside it, which an interrupted one leaves behind.
+    ///
+    /// # Errors
+    /// `Invalid` if one of the two exists; `Storage` on an I/O error.
+    pub fn checkpoint(&self, directory: &Path) -> Result<()> {
+        let path = directory.display();
+        let cannot = |error| Error::storage(format!("cannot make a checkpoint in {path}"), error);
+        let exists =
+            |what: &Path| Err(Error::invalid(format!("cannot make a checkpoint in {path}: {} exists", what.display())));
+        let mut name = directory.file_name().unwrap_or_default().to_owned();
+        name.push(".partial");
+        let partial = directory.with_file_name(name);
+        // The engine lets others enter what it makes.
+        match DirBuilder::new().mode(PRIVATE).create(&partial) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => return exists(&partial),
+            outcome => outcome.map_err(cannot)?,
+        }
+        let outcome = match directory.symlink_metadata() {
+            Ok(_) => exists(directory),
+            Err(_) => self.copy_through(&partial.join("copy"), directory, cannot),
+        };
+        outcome.inspect_err(|_| drop(fs::remove_dir_all(&partial)))?;
+        fs::remove_dir(&partial).and_then(|()| File::open(directory.join(".."))?.sync_all()).map_err(cannot)
+    }
+
+    /// Copies the store into a directory that nobody else can reach, and moves that when it is done.
+    fn copy_through(&self, made: &Path, to: &Path, cannot: impl Fn(std::io::Error) -> Error) -> Result<()> {
+        let checkpoint = rocksdb::checkpoint::Checkpoint::new(self.db());
+        let outcome = checkpoint.and_then(|checkpoint| checkpoint.create_checkpoint(made));
+        outcome.map_err(|error| classify("make a checkpoint", error))?;
+        vouch(made)?;
+        fs::set_permissions(made, Permissions::from_mode(PRIVATE)).map_err(&cannot)?;
+        fs::rename(made, to).map_err(cannot)
+    }
+
+    /// Returns counters of calls and of background work since the store was opened.
+    pub fn counters(&self) -> Counters {
+        let value = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Counters {
+            gets: self.calls.gets.sum(),
+            multi_gets: self.calls.multi_gets.sum(),
+            looked_up: self.calls.looked_up.sum(),
+            scans: self.calls.scans.sum(),
+            writes: self.calls.writes.sum(),
+            syncs: self.committer.syncs(),
+            batch_bytes: value(&self.background.batch_bytes),
+            flushes: value(&self.background.flushes),
+            flushed_bytes: value(&self.background.flushed_bytes),
+            compactions: value(&self.background.compactions),
+            compacted_bytes: value(&self.background.compacted_bytes),
+        }
+    }
+
+    /// Returns why the engine refuses writes, if a flush or a compaction has failed and the engine has not recovered. May block while it
+    /// [is short](Store::is_short) of descriptors.
+    pub fn failure(&self) -> Option<String> {
+        // What it finds is in `failure`.
+        let _ = self.check_descriptors();
+        self.background.failure.lock().clone()
+    }
+
+    /// Returns whether more bytes of blobs, or of events, may be written now. Otherwise so many wait to be flushed that the engine would soon
+    /// stall all writers, those of other spaces too.
+    ///
+    /// # Errors
+    /// `Storage` if the engine does not report it.
+    pub fn has_room_for(&self, space: Space) -> Result<bool> {
+        let has_memtable = match gauges::memtables(self, space)? {
+            (0, _) => true,
+            (1, active_bytes) => active_bytes < engine::active_bytes(space, &self.options),
+            _ => false,
+        };
+        Ok(has_memtable && gauges::level_0_files(self, space)? < engine::full_level_0(&self.options))
+    }
+
+    /// Returns the engine's gauges.
+    ///
+    /// # Errors
+    /// `Storage` if the engine does not report them.
+    pub fn gauges(&self) -> Result<Gauges> {
+        gauges::read(self)
+    }
+
+    /// Returns the bytes of keys and values in sorted files before compression, over all spaces; overwritten and deleted ones count until a
+    /// compaction drops them. Reads the properties of every file: for benchmarks and operators.
+    ///
+    /// # Errors
+    /// `Storage` if the engine does not report it.
+    pub fn uncompressed_bytes(&self) -> Result<u64> {
+        gauges::uncompressed_bytes(self)
+    }
+
+    /// Returns the number of keys with this prefix and the bytes of their values; scans all of them.
+    ///
+    /// # Errors
+    /// `Corrupt` or `Storage` from the engine.
+    pub fn count_prefix(&self, space: Space, prefix: &[u8; 4]) -> Result<(u64, u64)> {
+        let (snapshot, upper) = (self.snapshot(), u32::from_be_bytes(*prefix).wrapping_add(1).to_be_bytes());
+        let mut scan = self.scan(space, prefix, &upper, &snapshot, Reach::Disk);
+        let (mut keys, mut bytes) = (0, 0);
+        while let Some((_, value)) = scan.next()? {
+            keys += 1;
+            bytes += value.len() as u64;
+        }
+        Ok((keys, bytes))
+    }
+
+    /// Returns the options in effect.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    fn read_at(&self, snapshot: &Snapshot<'_>, reach: Reach) -> rocksdb::ReadOptions {
+        let mut options = rocksdb::ReadOptions::default();
+        options.set_snapshot(&snapshot.0);
+        if reach == Reach::Memory {
+            options.set_read_tier(rocksdb::ReadTier::BlockCache);
+            options.set_max_skippable_internal_keys(SKIPPED_KEYS);
+        }
+        options
+    }
+
+    fn db(&self) -> &rocksdb::DB {
+        self.engine.borrow_owner()
+    }
+
+    fn family(&self, space: Space) -> &rocksdb::ColumnFamily {
+        self.engine.family(space)
+    }
+
+    /// Stages a put in a batch.
+    pub fn put(&self, batch: &mut Batch, space: Space, key: &[u8], value: &[u8]) {
+        batch.puts |= space != Space::Meta;
+        batch.puts_blobs |= space == Space::Blobs;
+        batch.writes().put_cf(&self.family(space), key, value);
+    }
+
+    /// Stages a delete in a batch.
+    pub fn delete(&self, batch: &mut Batch, space: Space, key: &[u8]) {
+        batch.gives_back |= space == Space::Blobs;
+        batch.writes().delete_cf(&self.family(space), key);
+    }
+
+    /// Stages a delete of the keys from `lower` up to but not including `upper` in a batch.
+    pub fn delete_range(&self, batch: &mut Batch, space: Space, lower: &[u8], upper: &[u8]) {
+        batch.gives_back |= space == Space::Blobs;
+        batch.writes().delete_range_cf(&self.family(space), lower, upper);
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        // While nobody else can open it.
+        if let Some(synced) = self.background.synced.get().filter(|_| self.is_synced()) {
+            synced.close();
+        }
+        // RocksDB 11.12 does not come to an end if it is closed within the moment in which it ends the recovery from one error and has met
+        // the next (a disk that is full again).
+        if self.background.failure.lock().is_some() {
+            std::thread::sleep(RECOVERY);
+        }
+    }
+}
+
+impl Log for Store {
+    fn append(&self, batch: &rocksdb::WriteBatch) -> Result<()> {
+        self.check_descriptors()?;
+        self.db().write_opt(batch, &self.write).map_err(|error| match (classify("write", error), self.failure()) {
+            // A failed engine is not behind: waiting would never end.
+            (Error::Busy { .. } | Error::Storage { .. }, Some(failure)) if room::is_full(&failure) => room::full(),
+            (Error::Busy { .. }, Some(failure)) if !self.is_short() => Error::storage("cannot write", failure),
+            (error, _) => error,
+        })?;
+        self.watcher.wake();
+        Ok(())
+    }
+
+    fn sync_log(&self) -> Result<()> {
+        if self.is_read_only() {
+            return Ok(());
+        }
+        let (sequence, synced) = (self.latest_sequence(), self.background.synced.get());
+        if let Some(synced) = synced.filter(|synced| synced.sequence() < sequence) {
+            let mut batch = rocksdb::WriteBatch::default();
+            batch.put_log_data(synced.sequence().to_le_bytes());
+            // Without it, less is known of what a damaged log has lost.
+            let _ = self.db().write_opt(&batch, &self.write);
+        }
+        let due = synced.and_then(Synced::due);
+        self.db().flush_wal(true).map_err(|error| classify("sync the log", error))?;
+        synced.into_iter().for_each(|synced| synced.advance(sequence, due));
+        Ok(())
+    }
+}
+
+impl Lead {
+    /// Syncs the log of the store that offered the lead, for all waiters of the commit.
+    ///
+    /// # Errors
+    /// `Storage` on an I/O error.
+    pub(crate) fn sync(self, store: &Store) -> Result<()> {
+        self.commit(None, store)
+    }
+}
+
+impl Snapshot<'_> {
+    /// Returns the sequence number of the last write that it includes.
+    pub fn sequence(&self) -> u64 {
+        self.0.sequence_number().unwrap_or_default()
+    }
+}
+
+impl Batch {
+    /// Says that more space is given back by it than what it puts takes: it is written even if the disk is nearly full.
+    pub fn set_gives_back(&mut self) {
+        self.gives_back = true;
+    }
+
+    /// Removes what was staged and keeps the memory, unless it has grown beyond four mebibytes.
+    pub fn clear(&mut self) {
+        (self.puts, self.puts_blobs, self.gives_back) = (false, false, false);
+        self.writes = self.writes.take().filter(|writes| writes.size_in_bytes() <= 4 << 20);
+        if let Some(writes) = &mut self.writes {
+            writes.clear();
+        }
+    }
+
+    /// Returns whether it adds to what is stored. The deletion of a blob does not, though it writes the record of the blob, nor does a trim.
+    fn adds(&self) -> bool {
+        self.puts_blobs || self.puts && !self.gives_back
+    }
+
+    /// Returns the number of staged bytes.
+    pub fn bytes(&self) -> usize {
+        self.writes.as_ref().map_or(0, rocksdb::WriteBatch::size_in_bytes)
+    }
+
+    /// Returns whether nothing is staged.
+    pub fn is_empty(&self) -> bool {
+        self.writes.as_ref().is_none_or(rocksdb::WriteBatch::is_empty)
+    }
+
+    fn writes(&mut self) -> &mut rocksdb::WriteBatch {
+        self.writes.get_or_insert_default()
+    }
+}
+
+impl Space {
+    const ALL: [Self; 5] = [Self::Meta, Self::Records, Self::Indexes, Self::Blobs, Self::Streams];
+}
+
+/// Counters since a store was opened. Bytes are of batches as written to the log, and of files written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Counters {
+    /// Calls of `get`.
+    pub gets: u64,
+    /// Calls of `multi_get`.
+    pub multi_gets: u64,
+    /// Keys looked up by those calls.
+    pub looked_up: u64,
+    /// Calls of `scan`.
+    pub scans: u64,
+    /// Calls of `write`.
+    pub writes: u64,
+    /// Syncs of the log; one serves all waiters of a commit.
+    pub syncs: u64,
+    /// Bytes of the batches written.
+    pub batch_bytes: u64,
+    /// Memtables flushed.
+    pub flushes: u64,
+    /// Bytes of the files that flushes wrote.
+    pub flushed_bytes: u64,
+    /// Compactions completed.
+    pub compactions: u64,
+    /// Bytes of the files that compactions wrote.
+    pub compacted_bytes: u64,
+}
+
+#[derive(Default)]
+struct Calls {
+    gets: Striped,
+    multi_gets: Striped,
+    looked_up: Striped,
+    scans: Striped,
+    writes: Striped,
+}
+
+/// Says which ends of the log the engine has not read.
+fn warn_of(lost: Vec<LostEnd>) {
+    for LostEnd { file, offset, bytes } in lost {
+        tracing::warn!(
+            "{file} has {bytes} bytes at byte {offset} that cannot be recovered: the end of an interrupted write, or of unsynced writes \
+             before a power cut; otherwise the disk has damaged it, and acknowledged writes are lost"
+        );
+    }
+}
+
+/// Classifies an engine error by how to react to it.
+fn classify(attempt: &str, error: rocksdb::Error) -> Error {
+    match error.kind() {
+        rocksdb::ErrorKind::Corruption => Error::corrupt(format!("{attempt}: {error}")),
+        rocksdb::ErrorKind::Incomplete if attempt == "write" => {
+            Error::Busy { detail: "the engine is behind with flushes or compactions".to_owned() }
+        }
+        rocksdb::ErrorKind::Incomplete => Error::WouldBlock,
+        _ if shortage::is_shortage(&error) => shortage::busy(),
+        _ if attempt == "write" && room::is_full(error.as_ref()) => room::full(),
+        _ => Error::storage(format!("cannot {attempt}"), error),
+    }
+}
+
+#[cfg(test)]
+mod tests;
