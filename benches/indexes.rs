@@ -122,7 +122,7 @@ fn insert(suite: &mut Suite, operation: &str, case: &str, table: impl Fn() -> Ta
                 let store = ours.database.store();
                 batch.clear();
                 indexes::add(store, &mut batch, id, &records[(index % POOL) as usize]).expect("a record");
-                store.write(&batch, Durability::Soft).or_refused();
+                store.write(&mut batch, Durability::Soft).or_refused();
                 1
             };
             let mut entries = scattered_entries(table);
@@ -236,7 +236,7 @@ fn lookup(suite: &mut Suite, operation: &str, what: &str, stretches: impl Fn(u64
             let (index, mut keys) = (of(ours.product(), attribute, kind), Keys::default());
             move |turn| {
                 let (store, range) = (ours.database.store(), &ranges[turn as usize % ranges.len()]);
-                let snapshot = store.snapshot();
+                let snapshot = store.snapshot(Reach::Disk).or_refused();
                 let scan = store.scan(Space::Indexes, &range.lower, &range.upper, &snapshot, Reach::Disk);
                 let mut entries = Matches::of(scan, ours.product(), &index, range);
                 keys.clear();
@@ -294,7 +294,7 @@ fn fulltext_lookup(suite: &mut Suite) {
             let index = searched::index(ours.product(), IndexKind::FullText).clone();
             move |turn| {
                 let (store, ranges) = (ours.database.store(), &stretches[turn as usize % stretches.len()]);
-                let snapshot = store.snapshot();
+                let snapshot = store.snapshot(Reach::Disk).or_refused();
                 let scan =
                     |range: &KeyRange| store.scan(Space::Indexes, &range.lower, &range.upper, &snapshot, Reach::Disk);
                 let ranges = ranges.iter().map(|range| (scan(range), range));

@@ -147,7 +147,7 @@ impl Ours {
 
     fn read_all(&self, reach: Reach) {
         let store = self.database.store();
-        let snapshot = store.snapshot();
+        let snapshot = store.snapshot(Reach::Disk).or_refused();
         for space in [Space::Records, Space::Indexes] {
             let mut all = store.scan(space, &[], &[], &snapshot, reach);
             while all.next().expect("a healthy store, and a cache that holds it where memory alone is asked").is_some()
@@ -202,7 +202,7 @@ impl State for Ours {
         assert!(written >= promised, "{operations} operations have written {written} bytes of {promised} at least");
         if promise.created {
             let (store, table) = (self.database.store(), &self.database.schema().tables[0]);
-            let ([from, to], snapshot) = (Promise::made(table.id), store.snapshot());
+            let ([from, to], snapshot) = (Promise::made(table.id), store.snapshot(Reach::Disk).or_refused());
             let mut created = store.scan(Space::Records, &from, &to, &snapshot, Reach::Disk);
             for number in 0..records.min(LOOKED_AT) {
                 let stored =

@@ -79,7 +79,7 @@ fn puts(suite: &mut Suite) {
                 let store = ours.database.store();
                 batch.clear();
                 writes.put(index, |space, key, value| store.put(&mut batch, space, key, value));
-                store.write(&batch, Durability::Soft).or_refused();
+                store.write(&mut batch, Durability::Soft).or_refused();
                 1
             }
         },
@@ -108,7 +108,7 @@ fn multi_gets(suite: &mut Suite) {
             move |index| {
                 let first = scatter(index, n - 100) as usize;
                 let store = ours.database.store();
-                let snapshot = store.snapshot();
+                let snapshot = store.snapshot(Reach::Disk).or_refused();
                 let found = store.multi_get(Space::Records, &keys[first..first + 100], &snapshot, Reach::Disk);
                 answer.clear();
                 let mut values = 0;
@@ -153,7 +153,7 @@ fn scans(suite: &mut Suite) {
             move |index| {
                 let first = scatter(index, n - 100) as usize;
                 let store = ours.database.store();
-                let snapshot = store.snapshot();
+                let snapshot = store.snapshot(Reach::Disk).or_refused();
                 let mut scan = store.scan(Space::Records, &keys[first], &keys[first + 100], &snapshot, Reach::Disk);
                 let mut found = 0;
                 while let Some((_, value)) = scan.next().expect("a healthy store") {

@@ -28,8 +28,8 @@ use twox_hash::XxHash3_64;
 use crate::encoding::key;
 use crate::error::{Error, Result};
 use crate::schema::Table;
-use crate::storage::Space;
-use crate::transaction::{Database, Precondition};
+use crate::storage::{Pinned, Space};
+use crate::transaction::{Database, Precondition, Transaction};
 pub use check::disagreements;
 use manifest::Manifest;
 pub use reader::Reader;
@@ -50,20 +50,24 @@ pub const MEDIA_TYPE_BYTES: usize = 255;
 /// `NotFound` if there is no such record, or it has no such blob; `Stale` if the precondition fails, whose checksums are the tags of blobs;
 /// as [`Database::set_blob`].
 pub fn remove(database: &Database, table: &Table, id: &str, attribute: usize, expected: &Precondition) -> Result<()> {
-    let accept = |upload: Option<u64>| match upload {
-        Some(_) => admit(database, table, upload, expected),
+    let accept = |transaction: &mut Transaction<'_>, upload: Option<u64>| match upload {
+        Some(_) => admit(table, upload, expected, |key| transaction.get(Space::Blobs, key)),
         None => Err(no_blob(table, id, attribute)),
     };
     database.set_blob(table, id, attribute, None, accept, |_, _| {})
 }
 
-/// Checks the precondition of a change of a blob; `upload` is `None` if there is no blob.
-fn admit(database: &Database, table: &Table, upload: Option<u64>, expected: &Precondition) -> Result<()> {
+/// Checks the precondition of a change of a blob; `upload` is `None` if there is no blob. `get` reads a manifest by its key.
+fn admit<'d>(
+    table: &Table,
+    upload: Option<u64>,
+    expected: &Precondition,
+    get: impl FnOnce(&[u8]) -> Result<Option<Pinned<'d>>>,
+) -> Result<()> {
     match (expected, upload) {
         (Precondition::None, _) | (Precondition::Exists, Some(_)) | (Precondition::Absent, None) => Ok(()),
         (Precondition::OneOf(tags), Some(upload)) => {
-            let stored = database.store().get(Space::Blobs, &key::upload(table.id, upload), database.reach())?;
-            let manifest = Manifest::read(stored.as_deref())?;
+            let manifest = Manifest::read(get(&key::upload(table.id, upload))?.as_deref())?;
             if tags.contains(&manifest.tag) { Ok(()) } else { Err(Error::Stale) }
         }
         _ => Err(Error::Stale),

@@ -150,7 +150,7 @@ pub struct Flags {
     #[arg(long, value_name = "NUMBER", env = "STRATA_WORKERS", value_parser = number::<usize>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     workers: Option<usize>,
-    /// Threads for lists and other CPU-bound work [default: one a core]
+    /// Threads for lists and other CPU-bound work [default: one a core; with --storage 64]
     #[arg(long, value_name = "NUMBER", env = "STRATA_SCAN_THREADS", value_parser = number::<usize>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     scan_threads: Option<usize>,
@@ -158,7 +158,7 @@ pub struct Flags {
     #[arg(long, value_name = "NUMBER", env = "STRATA_DUMP_THREADS", value_parser = number::<usize>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     dump_threads: Option<usize>,
-    /// Threads for single reads that need I/O, and as many for writes [default: 32]
+    /// Threads for single reads that need I/O, and as many for writes [default: 32; with --storage 256]
     #[arg(long, value_name = "NUMBER", env = "STRATA_POOL_THREADS", value_parser = number::<usize>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pool_threads: Option<usize>,
@@ -449,6 +449,14 @@ struct StorageFlags {
     #[arg(long, value_name = "NUMBER", env = "STRATA_OPEN_FILES", value_parser = number::<usize>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     open_files: Option<usize>,
+    /// Keep the store in a database instead of a directory: postgres://user@host/database?table=NAME [in the file storage.url]
+    #[arg(id = "storage_url", long = "storage", value_name = "URL", env = "STRATA_STORAGE", value_parser = location)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    url: Option<String>,
+    /// A file with the password for the database; else PGPASSWORD [in the file storage.password_file]
+    #[arg(long = "storage-password-file", value_name = "FILE", env = "STRATA_STORAGE_PASSWORD_FILE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    password_file: Option<PathBuf>,
     /// Free space below which writes that add are refused; 0: none [default: 64M; in the file storage.reserve_bytes]
     #[arg(long, value_name = "SIZE", env = "STRATA_RESERVE_BYTES", value_parser = size::parse)]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -475,21 +483,36 @@ struct TlsFlags {
     key: Option<PathBuf>,
 }
 
+/// The default of `pool_threads` where the store is in a database.
+const REMOTE_POOL_THREADS: i64 = 256;
+
+/// The default of `scan_threads` there: lists wait, too.
+const REMOTE_SCAN_THREADS: i64 = 64;
+
 impl Flags {
     /// Lays the flags over the file that they name, if they do, and both over the defaults.
     ///
     /// # Errors
     /// `Storage` if the file cannot be read; `Invalid` if something in it is not known, with line and column.
     pub fn config(&self) -> Result<Config> {
-        let mut whole = table(&Config::default())?;
+        let (mut whole, mut given) = (table(&Config::default())?, toml::Table::new());
         if let Some(path) = &self.config {
             let text = read(path, "the options")?;
             // First by itself, because then a mistake has a line and a column.
             let place = |error: toml::de::Error| located(path, &text, &error);
             toml::from_str::<Config>(&text).map_err(place)?;
-            lay_over(&mut whole, text.parse().map_err(place)?);
+            given = text.parse().map_err(place)?;
         }
-        lay_over(&mut whole, table(self)?);
+        lay_over(&mut given, table(self)?);
+        if given.get("storage").is_some_and(|storage| storage.get("url").is_some()) {
+            if given.contains_key("data_dir") {
+                return Err(Error::invalid("--data-dir and --storage are two places for one store: choose one"));
+            }
+            // Each request waits for the database on a thread.
+            given.entry("pool_threads").or_insert(toml::Value::Integer(REMOTE_POOL_THREADS));
+            given.entry("scan_threads").or_insert(toml::Value::Integer(REMOTE_SCAN_THREADS));
+        }
+        lay_over(&mut whole, given);
         let config: Config = whole.try_into().map_err(|error: toml::de::Error| Error::invalid(error.message()))?;
         config.check()?;
         Ok(config)
@@ -569,6 +592,10 @@ fn number<T: TryFrom<i64>>(text: &str) -> std::result::Result<T, String> {
 
 fn parsed<T: TryFrom<String, Error = String>>(text: &str) -> std::result::Result<T, String> {
     text.to_owned().try_into()
+}
+
+fn location(text: &str) -> std::result::Result<String, String> {
+    parsed::<storage::Location>(text).map(|_| text.to_owned())
 }
 
 /// Checks an address of a broker. The text is kept, because an address hides its credentials where it is printed.

@@ -74,6 +74,20 @@ pub enum Error {
         /// What is full.
         detail: String,
     },
+    /// A remote database has not said whether it has done a write, and cannot be asked: read what is stored, then decide.
+    Unknown {
+        /// What is unknown.
+        detail: String,
+        /// The path of the record that was to be created, if its id was made for it: nobody else can name it.
+        record: Option<String>,
+    },
+    /// The store cannot do this, whatever the request says: use another one.
+    Unsupported {
+        /// What it cannot do.
+        detail: String,
+    },
+    /// Another server has changed what the transaction depends on, and nothing was written: run it again. Never leaves `transaction`.
+    Raced,
     /// A stored record is not of the type that the program asked for: correct the type, or the record. Never leaves the process.
     Mismatch {
         /// The id of the record; empty where what was read is no record.
@@ -175,7 +189,10 @@ impl fmt::Display for Error {
             | Self::Remote { detail, .. }
             | Self::Offset { detail, .. }
             | Self::Busy { detail }
-            | Self::Full { detail } => f.write_str(detail),
+            | Self::Full { detail }
+            | Self::Unknown { detail, .. }
+            | Self::Unsupported { detail } => f.write_str(detail),
+            Self::Raced => f.write_str("another server has changed what the transaction depends on"),
             Self::Stale => f.write_str("the record no longer matches the given version"),
             Self::Mismatch { id, detail } if id.is_empty() => f.write_str(detail),
             Self::Mismatch { id, detail } => write!(f, "record {id:?} is not of this type: {detail}"),

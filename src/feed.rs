@@ -228,6 +228,7 @@ impl Expectation {
     /// Says that it is committed, and returns its receipt.
     pub fn committed(self) -> Arc<Receipt> {
         let (shared, latest) = (&self.running.shared, self.running.database.store().latest_sequence());
+        let latest = latest.expect("a store with a feed has a log");
         let hub = shared.hub();
         let has_passed = match hub.tail {
             Tail::Idle => true,
@@ -399,7 +400,10 @@ impl Shared {
             return Ok(false);
         }
         if reached.is_none() {
-            let tail = position.map_or_else(|| Tail::Behind(database.store().latest_sequence()), Tail::At);
+            let tail = match position {
+                Some(position) => Tail::At(position),
+                None => Tail::Behind(database.store().latest_sequence()?),
+            };
             if let Some(thread) = hub.thread.take() {
                 // It has seen that there are no subscribers left and is exiting.
                 let _ = thread.join();

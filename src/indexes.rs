@@ -118,7 +118,7 @@ fn is_unchanged<B: AsRef<[u8]>, A: AsRef<[u8]>>(
 /// Stages the removal of an entry. While a unique index is being built, several records may share a value, and only one owns the entry.
 fn delete_entry(store: &Store, reach: Reach, batch: &mut Batch, index: &Index, id: &str, key: &[u8]) -> Result<()> {
     if index.kind == IndexKind::Unique && index.state() == IndexState::Building {
-        let owner = store.get(Space::Indexes, key, reach)?;
+        let owner = store.get_for(batch, Space::Indexes, key, reach)?;
         if owner.is_none_or(|owner| *owner != *id.as_bytes()) {
             return Ok(());
         }
@@ -566,7 +566,7 @@ pub fn keys_after(
     key::successor(&table.to_be_bytes(), &mut upper);
     key::record(table, after.unwrap_or_default(), &mut lower);
     lower.extend(after.map(|_| 0)); // The least key that is greater.
-    let (snapshot, mut keys, mut bytes) = (store.snapshot(), Vec::new(), 0);
+    let (snapshot, mut keys, mut bytes) = (store.snapshot(Reach::Disk)?, Vec::new(), 0);
     let mut records = store.scan(Space::Records, &lower, &upper, &snapshot, Reach::Disk);
     while keys.len() < most
         && bytes < most_bytes
@@ -592,7 +592,7 @@ const BUILT_BYTES: usize = 1 << 20;
 /// `Corrupt` if a record is, except for an expiry index; `Busy` if the engine cannot keep up; what the engine returns.
 pub fn build(store: &Store, table: &Table, index: &Index, keys: &[Vec<u8>]) -> Result<Option<Sharing>> {
     let ([first, ..], Some(last)) = (keys, keys.last()) else { return Ok(None) };
-    let (snapshot, mut batch, mut owners) = (store.snapshot(), Batch::default(), HashMap::new());
+    let (snapshot, mut batch, mut owners) = (store.snapshot(Reach::Disk)?, Batch::default(), HashMap::new());
     let behind = [last.as_slice(), b"\0"].concat();
     let mut records = store.scan(Space::Records, first, &behind, &snapshot, Reach::Disk);
     let mut sharing = None;
@@ -624,16 +624,56 @@ pub fn build(store: &Store, table: &Table, index: &Index, keys: &[Vec<u8>]) -> R
             return Ok(sharing);
         }
         if batch.bytes() >= BUILT_BYTES {
-            store.write(&batch, Durability::Soft)?;
+            store.write(&mut batch, Durability::Soft)?;
             batch.clear();
         }
     }
-    store.write(&batch, Durability::Soft)?;
+    store.write(&mut batch, Durability::Soft)?;
     Ok(None)
 }
 
+/// Stages the entries of some records in an index that is being built, in the batch of a transaction that depends on the records. Returns as
+/// [`build`].
+///
+/// # Errors
+/// As [`build`].
+pub fn build_for(
+    store: &Store,
+    batch: &mut Batch,
+    table: &Table,
+    index: &Index,
+    keys: &[Vec<u8>],
+) -> Result<Option<Sharing>> {
+    let (mut owners, mut sharing) = (HashMap::new(), None);
+    for key in keys {
+        let Some(bytes) = store.get_for(batch, Space::Records, key, Reach::Disk)? else { continue };
+        let record = match Record::open(table, bytes) {
+            Err(Error::Corrupt { .. }) if index.kind == IndexKind::Expiry => continue,
+            record => record?,
+        };
+        let id = record.id()?;
+        each_entry(index, &record, &id, |entry| {
+            if index.kind == IndexKind::Unique {
+                let other = match store.get_for(batch, Space::Indexes, entry, Reach::Disk)? {
+                    Some(owner) => Some(String::from_utf8_lossy(&owner).into_owned()),
+                    None => owners.insert(entry.to_vec(), id.clone().into_owned()),
+                };
+                if let Some(other) = other.filter(|other| **other != *id) {
+                    sharing = Some([other, id.clone().into_owned()]);
+                }
+            }
+            store.put(batch, Space::Indexes, entry, entry_value(index, &id));
+            Ok(())
+        })?;
+    }
+    if sharing.is_some() {
+        batch.clear();
+    }
+    Ok(sharing)
+}
+
 /// Writes a batch; on a write stall, waits for the engine to catch up first, since no request waits for this write.
-fn write_through_stalls(store: &Store, batch: &Batch, durability: Durability) -> Result<()> {
+fn write_through_stalls(store: &Store, batch: &mut Batch, durability: Durability) -> Result<()> {
     loop {
         match store.write(batch, durability) {
             Err(Error::Busy { .. }) => store.settle()?,
@@ -644,20 +684,28 @@ fn write_through_stalls(store: &Store, batch: &Batch, durability: Durability) ->
     }
 }
 
-/// Stages the removal of all entries of an index.
+/// Stages the removal of all entries of an index, whose number is not used again.
 pub fn drop_entries(store: &Store, batch: &mut Batch, index: u32) {
-    let (lower, mut upper) = (index.to_be_bytes(), Vec::new());
-    key::successor(&lower, &mut upper);
-    store.delete_range(batch, Space::Indexes, &lower, &upper);
+    store.destroy(batch, Space::Indexes, &index.to_be_bytes());
 }
 
-/// Stages the removal of all records of a table with their blobs, and of all entries of its indexes.
+/// Stages the removal of all records of a table with their blobs, and of all entries of its indexes. The numbers are not used again.
 pub fn drop_table(store: &Store, batch: &mut Batch, table: u32, indexes: impl Iterator<Item = u32>) {
-    let (lower, mut upper) = (table.to_be_bytes(), Vec::new());
-    key::successor(&lower, &mut upper);
-    store.delete_range(batch, Space::Records, &lower, &upper);
-    store.delete_range(batch, Space::Blobs, &lower, &upper);
+    store.destroy(batch, Space::Records, &table.to_be_bytes());
+    store.destroy(batch, Space::Blobs, &table.to_be_bytes());
     indexes.for_each(|index| drop_entries(store, batch, index));
+}
+
+/// Stages the same for a table that goes on.
+pub fn clear_table(store: &Store, batch: &mut Batch, table: u32, indexes: impl Iterator<Item = u32>) {
+    let mut delete = |space, number: u32| {
+        let (lower, mut upper) = (number.to_be_bytes(), Vec::new());
+        key::successor(&lower, &mut upper);
+        store.delete_range(batch, space, &lower, &upper);
+    };
+    delete(Space::Records, table);
+    delete(Space::Blobs, table);
+    indexes.for_each(|index| delete(Space::Indexes, index));
 }
 
 /// Removes the entries of all indexes with this number or a greater one. Numbers that were never assigned have entries only if a build
@@ -667,10 +715,10 @@ pub fn drop_table(store: &Store, batch: &mut Batch, table: u32, indexes: impl It
 /// What the engine returns.
 pub fn drop_from(store: &Store, index: u32) -> Result<()> {
     let (lower, upper) = (index.to_be_bytes(), u32::MAX.to_be_bytes());
-    if store.scan(Space::Indexes, &lower, &upper, &store.snapshot(), Reach::Disk).next()?.is_some() {
+    if store.scan(Space::Indexes, &lower, &upper, &store.snapshot(Reach::Disk)?, Reach::Disk).next()?.is_some() {
         let mut batch = Batch::default();
         store.delete_range(&mut batch, Space::Indexes, &lower, &upper);
-        write_through_stalls(store, &batch, Durability::Strong)?;
+        write_through_stalls(store, &mut batch, Durability::Strong)?;
     }
     Ok(())
 }

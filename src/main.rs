@@ -20,7 +20,9 @@ use serde::Serialize;
 
 use strata::config::{self, Flags};
 use strata::error::{Error, Result};
-use strata::transaction::Database;
+use strata::maintenance::Place;
+use strata::storage::Location;
+use strata::transaction::{Copied, Database, Migration};
 use strata::{blobs, maintenance, server, streams};
 
 /// A storage server on embedded RocksDB: tables with secondary indexes over HTTP
@@ -59,6 +61,13 @@ enum Command {
         #[command(flatten)]
         data: Data,
     },
+    /// Copy a store that nobody has open into a new directory, or into a database (postgres://user@host/database?table=NAME)
+    Copy {
+        /// The data directory, or the URL of the database
+        from: Place,
+        /// A new directory, or the URL of a database
+        to: Place,
+    },
     /// Rewrite a store, which gives back the space of what was overwritten and deleted
     Compact(Data),
 }
@@ -75,13 +84,25 @@ struct Stored {
     /// The file with the schema (GraphQL SDL)
     #[arg(long, value_name = "FILE", env = "STRATA_SCHEMA")]
     schema: PathBuf,
+    /// The database in which the store is, in place of a directory
+    #[arg(long, value_name = "URL", env = "STRATA_STORAGE", value_parser = |text: &str| Location::try_from(text.to_owned()))]
+    storage: Option<Location>,
     #[command(flatten)]
     data: Data,
 }
 
 impl Stored {
     fn open(&self) -> Result<Database> {
-        maintenance::open(&self.data.data_dir, server::check_schema(&self.schema)?)
+        let schema = server::check_schema(&self.schema)?;
+        match &self.storage {
+            Some(location) => Database::connect(location, None, schema, Migration::ChangesNothing, ""),
+            None => maintenance::open(&self.data.data_dir, schema),
+        }
+    }
+
+    fn place(&self) -> String {
+        let directory = || self.data.data_dir.display().to_string();
+        self.storage.as_ref().map_or_else(directory, ToString::to_string)
     }
 }
 
@@ -128,6 +149,7 @@ fn main() -> ExitCode {
         Command::Stats(stored) => stored.open().and_then(|database| print_json(&maintenance::statistics(&database)?)),
         Command::Backup { directory, data } => maintenance::back_up(&data.data_dir, &directory),
         Command::Restore { directory, data } => maintenance::restore(&directory, &data.data_dir),
+        Command::Copy { from, to } => copy(&from, &to),
         Command::Compact(data) => maintenance::compact(&data.data_dir),
     })
 }
@@ -166,6 +188,13 @@ fn serve(flags: &Flags) -> Result<()> {
     server::run(&config)
 }
 
+fn copy(from: &Place, to: &Place) -> Result<()> {
+    let Copied { records, entries, blob_parts } = maintenance::copy(from, to)?;
+    print(format_args!(
+        "copied {records} records, {entries} index entries and {blob_parts} parts of blobs, and counted them"
+    ))
+}
+
 fn check(path: &std::path::Path) -> Result<()> {
     let schema = server::check_schema(path)?;
     let tables = schema.tables.iter().filter(|table| !table.is_internal());
@@ -191,8 +220,8 @@ fn verify(stored: &Stored) -> Result<()> {
         [database.disagreements()?, blobs::disagreements(&database)?, streams::disagreements(&database)?].concat();
     found.iter().try_for_each(print)?;
     match found.len() {
-        0 => print(format_args!("{}: records, indexes, blobs and streams agree", stored.data.data_dir.display())),
-        several => Err(Error::corrupt(format!("{} disagreements in {}", several, stored.data.data_dir.display()))),
+        0 => print(format_args!("{}: records, indexes, blobs and streams agree", stored.place())),
+        several => Err(Error::corrupt(format!("{} disagreements in {}", several, stored.place()))),
     }
 }
 
@@ -232,7 +261,8 @@ fn one_line(error: &clap::Error) -> String {
     let said: Vec<_> = lines.map(|line| line.replace("tip: ", "- ")).collect();
     match error.kind() {
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            "a command is missing: serve, check, verify, stats, backup, restore or compact (see --help)".to_owned()
+            "a command is missing: serve, check, verify, stats, backup, restore, copy or compact (see --help)"
+                .to_owned()
         }
         _ => format!("{} (see --help)", said.join(" ").trim_start_matches("error: ")),
     }

@@ -1,19 +1,19 @@
-//! Maintenance of the store in a data directory while no server has it open: verify, back up, restore, compact, statistics. (`POST
+//! Maintenance of a store while no server has it open: verify, back up, restore, copy, compact, statistics. (`POST
 //! /_checkpoint` copies the store of a running server.)
 
 pub(crate) mod background;
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use serde::Serialize;
 
 use crate::error::{Error, Result};
 use crate::schema::Schema;
-use crate::storage::{self, Options, Space, Store};
+use crate::storage::{self, Location, Options, Space, Store};
 use crate::streams::{self, Streams};
-use crate::transaction::Database;
+use crate::transaction::{self, Copied, Database};
 
 /// Statistics of a store.
 #[derive(Debug, Serialize)]
@@ -31,6 +31,51 @@ pub struct Statistics {
     pub uncompressed_bytes: u64,
     /// Bytes that compactions have to rewrite until each level is within its target size, as the engine estimates it.
     pub compaction_debt_bytes: u64,
+}
+
+/// Where a store is: in a directory, or in a database.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// The data directory.
+    Directory(PathBuf),
+    /// The database.
+    Database(Location),
+}
+
+impl std::str::FromStr for Place {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        match text.contains("://") {
+            true => Location::try_from(text.to_owned()).map(Self::Database),
+            false => Ok(Self::Directory(PathBuf::from(text))),
+        }
+    }
+}
+
+/// Copies a store that nobody has open into an empty one.
+///
+/// # Errors
+/// As [`transaction::copy`]; `Invalid` if the directory to copy into exists.
+pub fn copy(from: &Place, to: &Place) -> Result<Copied> {
+    let options = storage::Options::default();
+    let from = match from {
+        Place::Directory(directory) => {
+            check_store(directory)?;
+            Store::open_read_only(directory, &options)?
+        }
+        Place::Database(location) => Store::connect(location, None, true)?,
+    };
+    let to = match to {
+        Place::Directory(directory) if directory.exists() => {
+            return Err(Error::invalid(format!("{} exists: name a new directory", directory.display())));
+        }
+        Place::Directory(directory) => Store::open(directory, &options)?,
+        Place::Database(location) => Store::connect(location, None, false)?,
+    };
+    let copied = transaction::copy(&from, &to)?;
+    to.sync()?;
+    Ok(copied)
 }
 
 /// Statistics of a table.
@@ -126,7 +171,7 @@ pub fn back_up(directory: &Path, backup: &Path) -> Result<()> {
     let _store = Store::open_read_only(directory, &options())?;
     let cannot = |error| Error::storage(format!("cannot back up into {}", backup.display()), error);
     fs::create_dir(backup).map_err(cannot)?;
-    let link = |from: &Path, to: &Path| fs::hard_link(from, to).or_else(|_| copy(from, to));
+    let link = |from: &Path, to: &Path| fs::hard_link(from, to).or_else(|_| copy_file(from, to));
     copy_store(directory, backup, link).map_err(cannot).and_then(|()| storage::vouch(backup)).inspect_err(|_| {
         // What is there of it is no backup.
         let _ = fs::remove_dir_all(backup);
@@ -154,7 +199,7 @@ pub fn restore(backup: &Path, directory: &Path) -> Result<()> {
         };
         return Err(Error::storage(format!("cannot restore into {}", directory.display()), why));
     }
-    copy_store(backup, directory, copy).map_err(cannot)?;
+    copy_store(backup, directory, copy_file).map_err(cannot)?;
     storage::vouch(directory)
 }
 
@@ -166,19 +211,19 @@ fn copy_store(from: &Path, to: &Path, share: impl Fn(&Path, &Path) -> io::Result
         match (name.as_encoded_bytes(), file.extension().map(OsStr::as_encoded_bytes)) {
             (_, Some(b"sst" | b"blob")) => share(&file, &to.join(name))?,
             // Without the log archive, which only serves change feeds: its positions belong to the store that is copied.
-            (_, Some(b"log")) => copy(&file, &to.join(name))?,
+            (_, Some(b"log")) => copy_file(&file, &to.join(name))?,
             (name_bytes, None) if name_bytes.starts_with(b"MANIFEST-") || name_bytes.starts_with(b"OPTIONS-") => {
-                copy(&file, &to.join(name))?;
+                copy_file(&file, &to.join(name))?;
             }
             _ => {}
         }
     }
     // CURRENT makes it a store, so one that was interrupted is none.
-    copy(&from.join("CURRENT"), &to.join("CURRENT"))?;
+    copy_file(&from.join("CURRENT"), &to.join("CURRENT"))?;
     fs::File::open(to)?.sync_all()
 }
 
-fn copy(from: &Path, to: &Path) -> io::Result<()> {
+fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
     fs::copy(from, to)?;
     fs::File::open(to)?.sync_all()
 }

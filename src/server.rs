@@ -35,7 +35,7 @@ use crate::static_files::Site;
 use crate::storage;
 use crate::streams::Streams;
 use crate::tls::Tls;
-use crate::transaction::Database;
+use crate::transaction::{Database, Migration};
 use acceptor::Phase;
 use clock::Clocks;
 use connection::{Deadlines, Serving};
@@ -83,8 +83,15 @@ impl Server {
         let storage = storage::Options { open_files: Some(division.open_files), ..config.storage.clone() };
         let registry = Registry::open(&config.multicast, &schema)?;
         // Last, because it has lasting effects.
-        let open = if config.migrate { Database::migrate } else { Database::open };
-        let database = open(&config.data_dir, schema, &storage)?;
+        let migration = if config.migrate { Migration::DropsData } else { Migration::KeepsData };
+        let database = match &storage.url {
+            Some(location) => {
+                let address =
+                    listener.local_addr().map_or_else(|_| config.listen.to_string(), |address| address.to_string());
+                Database::connect(location, storage.password()?.as_deref(), schema, migration, &address)?
+            }
+            None => Database::open_by(&config.data_dir, schema, &storage, migration)?,
+        };
         warn_of_directories(config);
         Self::accept(config, listener, files, registry, database, &division)
     }

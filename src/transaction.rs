@@ -11,13 +11,15 @@ mod background;
 mod bodies;
 mod catalogue;
 mod clock;
+mod copying;
 mod ids;
+mod members;
 mod uniques;
 mod uploads;
 mod verbs;
 
 use std::any::Any;
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -31,18 +33,21 @@ use serde::Serialize;
 use background::Background;
 pub use bodies::Body;
 pub(crate) use bodies::check_patch_of_many;
-use catalogue::Migration;
+pub use catalogue::Migration;
 pub use clock::Clock;
+pub use copying::{Copied, copy};
+pub use members::Cluster;
+use members::Members;
 use uploads::Uploads;
 
 use crate::encoding::body::parse_object;
 use crate::encoding::record::Current;
-use crate::encoding::{Fields, RECORDS, Record, key};
+use crate::encoding::{Fields, RECORDS, Record, key, url};
 use crate::error::{Error, Result};
 use crate::indexes;
 use crate::locking::{Guards, Locks, Slot, Wait};
-use crate::schema::{Durability, Schema, Table};
-use crate::storage::{self, Batch, Counters, Notification, Pinned, Reach, Snapshot, Space, Store};
+use crate::schema::{Durability, Index, Schema, Table};
+use crate::storage::{self, Batch, Counters, Notification, Pinned, Reach, Snapshot, Space, Store, raced_too_often};
 
 /// A record in memory owned by this process, just written or copied.
 pub type Owned<'t> = Record<'t, Vec<u8>>;
@@ -116,9 +121,18 @@ struct Parts {
     /// Uploads whose bytes are still to be deleted: table and number.
     abandoned: Mutex<Vec<(u32, u64)>>,
     uploads: Uploads,
+    members: Members,
     registrations: Counted,
     /// What a layer above keeps in memory, as long as it does: see [`Database::kept_beside`].
     beside: Mutex<Option<Weak<dyn Any + Send + Sync>>>,
+}
+
+impl Drop for Parts {
+    fn drop(&mut self) {
+        if self.store.is_remote() && !self.store.is_read_only() {
+            self.members.leave(&self.store);
+        }
+    }
 }
 
 /// The condition that the stored record must satisfy for a verb to change it.
@@ -162,6 +176,44 @@ pub struct Transaction<'d> {
     /// The writes of this transaction by key, so that it reads its own writes. `None` for a transaction of one verb.
     written: Option<Written>,
     follower: Option<Box<dyn Follower>>,
+}
+
+/// The keys that a verb on many records is known to need.
+struct KnownKeys<'d> {
+    database: &'d Database,
+    /// Their locks.
+    slots: Vec<Slot>,
+    /// What it will read, if the store is remote: in one request.
+    read: Vec<(Space, Vec<u8>)>,
+}
+
+impl<'d> KnownKeys<'d> {
+    fn of(database: &'d Database) -> Self {
+        Self { database, slots: Vec::new(), read: Vec::new() }
+    }
+
+    fn of_records(database: &'d Database, table: &Table, ids: &[impl AsRef<str>]) -> Self {
+        let mut known = Self::of(database);
+        ids.iter().for_each(|id| known.add_record(table, id.as_ref()));
+        known
+    }
+
+    fn add_record(&mut self, table: &Table, id: &str) {
+        self.slots.push(self.database.shared.locks.slot(table.id, id.as_bytes()));
+        if self.database.store().is_remote() {
+            let mut record = Vec::with_capacity(4 + id.len());
+            key::record(table.id, id, &mut record);
+            self.read.push((Space::Records, record));
+        }
+    }
+
+    /// Adds the entry of a unique value.
+    fn add_entry(&mut self, index: &Index, entry: Vec<u8>) {
+        self.slots.push(uniques::slot(&self.database.shared.locks, index, &entry));
+        if self.database.store().is_remote() {
+            self.read.push((Space::Indexes, entry));
+        }
+    }
 }
 
 /// The outcome of a bulk replace.
@@ -238,13 +290,67 @@ impl Database {
         Self::open_by(directory, schema, options, Migration::ChangesNothing)
     }
 
-    fn open_by(directory: &Path, schema: Schema, options: &storage::Options, migration: Migration) -> Result<Self> {
+    pub(crate) fn open_by(
+        directory: &Path,
+        schema: Schema,
+        options: &storage::Options,
+        migration: Migration,
+    ) -> Result<Self> {
         let store = match migration {
             Migration::ChangesNothing => Store::open_read_only(directory, options)?,
             Migration::KeepsData | Migration::DropsData => Store::open(directory, options)?,
         };
-        let clock = Clock::default();
-        let (schema, catalogue) = catalogue::reconcile(&store, schema, migration, clock.now())?;
+        Self::with_store(store, schema, migration, "a program")?.renewing_its_lease()
+    }
+
+    /// Opens the store in a database. Other servers may have it open, too, with the same schema; `address` is how they name this one.
+    ///
+    /// # Errors
+    /// As [`Database::open`]; `Unsupported` if the schema has what only the embedded engine can keep; `Busy` if the database does not answer,
+    /// or refuses.
+    pub fn connect(
+        location: &storage::Location,
+        password: Option<&str>,
+        schema: Schema,
+        migration: Migration,
+        address: &str,
+    ) -> Result<Self> {
+        let is_read_only = migration == Migration::ChangesNothing;
+        let store = Store::connect(location, password, is_read_only)?;
+        Self::with_store(store, schema, migration, address)?.renewing_its_lease()
+    }
+
+    /// Starts the thread that renews the lease at a remote store.
+    fn renewing_its_lease(self) -> Result<Self> {
+        if self.store().is_remote() && !self.store().is_read_only() {
+            self.renew_lease()?;
+            Members::start(&self.shared)?;
+        }
+        Ok(self)
+    }
+
+    /// Opens a store in a simulated database, as one of several servers would.
+    ///
+    /// # Errors
+    /// As [`Database::open`].
+    #[cfg(feature = "simulated")]
+    pub fn open_simulated(simulation: &storage::Simulation, schema: Schema, address: &str) -> Result<Self> {
+        Self::with_store(Store::simulated(simulation), schema, Migration::KeepsData, address)
+    }
+
+    fn with_store(store: Store, schema: Schema, migration: Migration, address: &str) -> Result<Self> {
+        if store.is_remote() {
+            check_remote(&schema)?;
+        }
+        let (clock, members) = (Clock::default(), Members::new(address));
+        let mut raced = 0;
+        let (schema, catalogue) = loop {
+            match catalogue::reconcile(&store, &members, schema.clone(), migration, clock.now()) {
+                Err(Error::Raced) => raced += 1,
+                outcome => break outcome?,
+            }
+            store.pause(raced);
+        };
         let uploads = Uploads::open(&store)?;
         let background = Mutex::new(Background::new(catalogue));
         let shared = Arc::new(Parts {
@@ -254,10 +360,16 @@ impl Database {
             background,
             abandoned: Mutex::default(),
             uploads,
+            members,
             registrations: Counted::default(),
             beside: Mutex::default(),
         });
-        Ok(Self { shared, reach: Reach::Disk, clock, interrupt: None, deferred: None, lock_wait: LOCK_WAIT })
+        Ok(Self { clock, ..Self::of(shared) })
+    }
+
+    fn of(shared: Arc<Parts>) -> Self {
+        let clock = Clock::default();
+        Self { shared, reach: Reach::Disk, clock, interrupt: None, deferred: None, lock_wait: LOCK_WAIT }
     }
 
     /// Returns the same database with another clock, which determines when records expire, and their creation and update times.
@@ -477,7 +589,19 @@ impl Database {
     /// `Invalid` body; `Conflict` if the id or a unique value exists; `Busy`; what the engine returns.
     pub fn create<'t>(&self, table: &'t Table, body: &[u8]) -> Result<Owned<'t>> {
         // Parsed inside: a verb that has to restart, which is rare, parses again, and no other verb pays for a copy.
-        self.once(|transaction| transaction.create_from(table, body))
+        if !self.store().is_remote() {
+            return self.once(|transaction| transaction.create_from(table, body));
+        }
+        let path = RefCell::new(None);
+        let created = self.once(|transaction| {
+            let created = transaction.create_from(table, body)?;
+            *path.borrow_mut() = Some(url::record(&table.name, &created.id()?));
+            Ok(created)
+        });
+        created.map_err(|error| match error {
+            Error::Unknown { detail, .. } => Error::Unknown { detail, record: path.take() },
+            error => error,
+        })
     }
 
     /// Creates records from a JSON array of objects, all or none.
@@ -509,11 +633,11 @@ impl Database {
 
     fn insert_all<'t>(&self, records: Vec<bodies::New<'t>>) -> Result<Vec<Shared<'t>>> {
         // All keys are known beforehand, so it never restarts, however many locks are held by others.
-        let mut slots = Vec::new();
+        let mut known = KnownKeys::of(self);
         for record in &records {
-            record.name_keys(&self.shared.locks, &mut slots)?;
+            record.name_keys(&mut known)?;
         }
-        self.run(slots, true, |transaction| transaction.create_encoded(&records))?;
+        self.run(known, true, |transaction| transaction.create_encoded(&records))?;
         Ok(records.into_iter().map(bodies::New::into_record).collect())
     }
 
@@ -526,11 +650,11 @@ impl Database {
         self.check_issued(table)?;
         let now = self.now();
         let records: Vec<_> = bodies.iter().map(|body| bodies::encode_one(table, body, now)).collect();
-        let mut slots = Vec::new();
+        let mut known = KnownKeys::of(self);
         for record in records.iter().flatten() {
-            record.name_keys(&self.shared.locks, &mut slots)?;
+            record.name_keys(&mut known)?;
         }
-        let outcomes = self.run(slots, true, |transaction| {
+        let outcomes = self.run(known, true, |transaction| {
             let outcomes = records.iter().flatten().map(|record| match transaction.insert_new(record) {
                 Err(refused @ (Error::Invalid { .. } | Error::Conflict { .. })) => Ok(Err(refused)),
                 outcome => outcome.map(Ok),
@@ -549,11 +673,9 @@ impl Database {
     pub fn replace_all(&self, table: &Table, body: &[u8]) -> Result<Replaced> {
         self.check_issued(table)?;
         let records = bodies::Whole::parse_all(table, body)?;
-        let mut slots = Vec::new();
-        for record in &records {
-            record.name_keys(&self.shared.locks, &mut slots);
-        }
-        self.run(slots, true, |transaction| transaction.replace_each(&records))
+        let mut known = KnownKeys::of(self);
+        records.iter().for_each(|record| record.name_keys(&mut known));
+        self.run(known, true, |transaction| transaction.replace_each(&records))
     }
 
     /// Replaces a record with a JSON object, or creates it; the flag is true if it was created. Omitted attributes become null.
@@ -598,8 +720,8 @@ impl Database {
         accept: impl Fn(&Record<'_, &[u8]>) -> Result<bool>,
     ) -> Result<usize> {
         self.check_issued(table)?;
-        let slots = ids.iter().map(|id| self.shared.locks.slot(table.id, id.as_bytes())).collect();
-        self.run(slots, false, |transaction| {
+        let known = KnownKeys::of_records(self, table, ids);
+        self.run(known, false, |transaction| {
             let mut deleted = 0;
             for id in ids {
                 deleted += usize::from(transaction.delete_if(table, id, &accept)?);
@@ -623,8 +745,8 @@ impl Database {
         let table = patch.table();
         self.check_issued(table)?;
         bodies::check_patch_of_many(patch)?;
-        let slots = ids.iter().map(|id| self.shared.locks.slot(table.id, id.as_bytes())).collect();
-        self.run(slots, true, |transaction| {
+        let known = KnownKeys::of_records(self, table, ids);
+        self.run(known, true, |transaction| {
             let mut merged = 0;
             for id in ids {
                 merged += usize::from(transaction.merge_if(id, patch, &accept)?);
@@ -641,8 +763,8 @@ impl Database {
     /// `Busy`; what the engine returns.
     pub fn renew(&self, table: &Table, ids: &[&str]) -> Result<Vec<Renewal>> {
         self.check_issued(table)?;
-        let slots = ids.iter().map(|id| self.shared.locks.slot(table.id, id.as_bytes())).collect();
-        let renewals = self.run(slots, false, |transaction| {
+        let known = KnownKeys::of_records(self, table, ids);
+        let renewals = self.run(known, false, |transaction| {
             // It takes the place of what is there: held registrations live on while the device is nearly full.
             transaction.give_back();
             let renew = |id: &&str| match transaction.renew(table, id) {
@@ -682,9 +804,7 @@ impl Database {
     }
 
     fn remove_upload(&self, table: u32, upload: u64) -> Result<()> {
-        let mut batch = Batch::default();
-        uploads::remove(self.store(), &mut batch, table, upload);
-        let written = self.store().write(&batch, Durability::Soft);
+        let written = uploads::remove(self.store(), table, upload);
         if matches!(written, Err(Error::Busy { .. })) {
             self.shared.abandoned.lock().push((table, upload));
         }
@@ -704,7 +824,7 @@ impl Database {
         id: &str,
         attribute: usize,
         upload: Option<u64>,
-        accept: impl Fn(Option<u64>) -> Result<()>,
+        accept: impl Fn(&mut Transaction<'_>, Option<u64>) -> Result<()>,
         stage: impl Fn(&Store, &mut Batch),
     ) -> Result<()> {
         self.once(|transaction| {
@@ -730,16 +850,17 @@ impl Database {
         let _guards =
             self.shared.locks.lock_every(Wait::AtMost(self.lock_wait)).ok_or_else(|| held_too_long(self.lock_wait))?;
         let mut batch = Batch::default();
-        indexes::drop_table(self.store(), &mut batch, table.id, table.indexes.iter().map(|index| index.id));
-        let outcome = self.write(&batch, table.durability);
+        indexes::clear_table(self.store(), &mut batch, table.id, table.indexes.iter().map(|index| index.id));
+        uploads::clear_table(self.store(), &mut batch, table.id);
+        let outcome = self.write(&mut batch, table.durability);
         // After the write: an upload that begins before it may lose its first chunks to it. A write that returned an error may have
         // happened.
         self.shared.uploads.retire(table.id);
         outcome
     }
 
-    fn write(&self, batch: &Batch, durability: Durability) -> Result<()> {
-        if self.reach == Reach::Memory && self.store().is_short() {
+    fn write(&self, batch: &mut Batch, durability: Durability) -> Result<()> {
+        if self.reach == Reach::Memory && (self.store().is_short() || self.store().is_remote()) {
             return Err(Error::WouldBlock);
         }
         match &self.deferred {
@@ -790,7 +911,7 @@ impl Database {
     /// # Errors
     /// What `verbs` returns; `Busy` if a lock stays held; what the engine returns when the batch is written.
     pub fn transact<'d, R>(&'d self, verbs: impl Fn(&mut Transaction<'d>) -> Result<R>) -> Result<R> {
-        self.run(Vec::new(), true, verbs)
+        self.run(KnownKeys::of(self), true, verbs)
     }
 
     /// As [`Database::transact`], for verbs with an error of their own. (One method cannot be both: where the compiler does not know the
@@ -802,7 +923,7 @@ impl Database {
         &'d self,
         verbs: impl Fn(&mut Transaction<'d>) -> std::result::Result<R, E>,
     ) -> std::result::Result<R, E> {
-        self.try_run(Vec::new(), true, verbs)
+        self.try_run(KnownKeys::of(self), true, verbs)
     }
 
     /// As [`Database::transact`]; `keys`, each of a table or a stream, are those whose locks are known to be needed.
@@ -811,32 +932,35 @@ impl Database {
         keys: impl Iterator<Item = (u32, &'k [u8])>,
         verbs: impl Fn(&mut Transaction<'d>) -> std::result::Result<R, E>,
     ) -> std::result::Result<R, E> {
-        self.try_run(keys.map(|(space, key)| self.shared.locks.slot(space, key)).collect(), true, verbs)
+        let mut known = KnownKeys::of(self);
+        known.slots.extend(keys.map(|(space, key)| self.shared.locks.slot(space, key)));
+        self.try_run(known, true, verbs)
     }
 
     /// As [`Database::transact`] for a single verb, which has no writes of its own to read.
     pub(crate) fn once<'d, R>(&'d self, verb: impl Fn(&mut Transaction<'d>) -> Result<R>) -> Result<R> {
-        self.run(Vec::new(), false, verb)
+        self.run(KnownKeys::of(self), false, verb)
     }
 
     fn run<'d, R>(
         &'d self,
-        slots: Vec<Slot>,
+        known: KnownKeys<'d>,
         remember: bool,
         verbs: impl Fn(&mut Transaction<'d>) -> Result<R>,
     ) -> Result<R> {
-        self.try_run(slots, remember, verbs)
+        self.try_run(known, remember, verbs)
     }
 
-    /// `slots`: the locks known to be needed.
+    /// Runs `verbs` until they meet no lock of another thread, and no other server has changed what they depend on.
     #[inline]
     fn try_run<'d, R, E: From<Error>>(
         &'d self,
-        mut slots: Vec<Slot>,
+        known: KnownKeys<'d>,
         remember: bool,
         verbs: impl Fn(&mut Transaction<'d>) -> std::result::Result<R, E>,
     ) -> std::result::Result<R, E> {
-        let mut deadline = None;
+        let KnownKeys { mut slots, read, .. } = known;
+        let (mut deadline, mut raced) = (None, 0);
         loop {
             let guards = match (slots.is_empty(), self.reach) {
                 (true, _) => Guards::default(),
@@ -863,7 +987,10 @@ impl Database {
                 written: remember.then(Written::default),
                 follower: None,
             };
-            let outcome = verbs(&mut transaction);
+            let outcome = match transaction.read_ahead(&read) {
+                Ok(()) => verbs(&mut transaction),
+                Err(error) => Err(error.into()),
+            };
             // Regardless of the result: one of the verbs was not executed.
             if let Some(wanted) = transaction.wanted {
                 if self.reach == Reach::Memory {
@@ -877,7 +1004,21 @@ impl Database {
                 slots.extend(transaction.guards.slots().chain([wanted]));
                 continue;
             }
-            return outcome.and_then(|result| transaction.commit().map(|()| result).map_err(E::from));
+            match outcome {
+                Err(_) if transaction.batch.has_raced() => {}
+                Err(error) => return Err(error),
+                Ok(result) => match transaction.commit() {
+                    Ok(()) => return Ok(result),
+                    Err(Error::Raced) => {}
+                    Err(error) => return Err(error.into()),
+                },
+            }
+            raced += 1;
+            let deadline = *deadline.get_or_insert_with(|| Instant::now() + self.lock_wait.min(LONGEST_WAIT));
+            if Instant::now() >= deadline {
+                return Err(raced_too_often(raced).into());
+            }
+            self.store().pause(raced);
         }
     }
 
@@ -920,6 +1061,21 @@ thread_local! {
     static HELD_BY_THREAD: std::cell::RefCell<Vec<(*const Locks, Slot)>> = const { std::cell::RefCell::new(Vec::new()) };
     /// Reused by every transaction of the thread; a nested one creates its own.
     static BATCH: std::cell::Cell<Batch> = std::cell::Cell::default();
+}
+
+/// Refuses what a remote store cannot keep.
+fn check_remote(schema: &Schema) -> Result<()> {
+    let multicast =
+        schema.tables.iter().find(|table| table.multicast.is_some()).map(|table| ("@multicast", &table.name));
+    let registry =
+        || schema.tables.iter().find(|table| table.in_redis).map(|table| ("registry: \"redis\"", &table.name));
+    let stream = || schema.streams.first().map(|stream| ("@stream", &stream.name));
+    match multicast.or_else(registry).or_else(stream) {
+        None => Ok(()),
+        Some((what, name)) => Err(Error::Unsupported {
+            detail: format!("{what} of {name} needs the embedded engine: this store is a remote database"),
+        }),
+    }
 }
 
 /// Returns an id that no record has.

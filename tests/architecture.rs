@@ -130,10 +130,10 @@ fn first_segments(rest: &str) -> Vec<&str> {
     names
 }
 
-/// The engine is named in `storage` alone, sockets in `ingress` and `server`, brokers in `multicast`, pictures in `pictures`.
+/// Engines are named in `storage` alone, sockets in `ingress` and `server`, brokers in `multicast`, pictures in `pictures`.
 fn names_kept_to_layers(path: &str, code: &str) -> Vec<String> {
     let rules: [(&[&str], &[&str]); 4] = [
-        (&["rust_rocksdb", "rocksdb::"], &["storage"]),
+        (&["rust_rocksdb", "rocksdb::", "tokio_postgres", "tikv_client"], &["storage"]),
         (&["TcpListener", "TcpStream", "tokio::net"], &["ingress", "server"]),
         (&["async_nats", "redis::"], &["multicast"]),
         (&["fast_image_resize", "jpeg_decoder", "jpeg_encoder", "image_webp", "gif::", "png::"], &["pictures"]),

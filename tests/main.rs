@@ -17,5 +17,7 @@ mod graphql;
 mod http;
 mod openapi;
 mod query;
+#[cfg(feature = "simulated")]
+mod remote;
 mod settings;
 mod streams;

@@ -48,7 +48,7 @@ fn below_transaction(suite: &mut Suite) {
             let store = ours.database.store();
             batch.clear();
             writes.put(index, |space, key, value| store.put(&mut batch, space, key, value));
-            store.write(&batch, Durability::Soft).or_refused();
+            store.write(&mut batch, Durability::Soft).or_refused();
             1
         }
     });
@@ -66,7 +66,7 @@ fn below_transaction(suite: &mut Suite) {
             batch.clear();
             store.put(&mut batch, Space::Records, writes.key(index), records[place].bytes());
             indexes::add(store, &mut batch, id, &records[place]).expect("a record of the data set");
-            store.write(&batch, Durability::Soft).or_refused();
+            store.write(&mut batch, Durability::Soft).or_refused();
             1
         }
     });

@@ -15,7 +15,7 @@ use strata::routing::Routes;
 use strata::schema::{Index, IndexKind, Schema, Table};
 use strata::storage::{Pinned, Reach, Space};
 use strata_harness::data::{self, CATEGORIES};
-use strata_harness::{Data, Depth, Facts, Scale, Suite, Unit};
+use strata_harness::{Data, Depth, Facts, OrRefused, Scale, Suite, Unit};
 
 use crate::floor::{self, Raw};
 use crate::prepared::{Ours, SST, described, records, schema};
@@ -196,7 +196,7 @@ fn below_query(suite: &mut Suite, n: u64, facts: impl Fn(&str) -> Facts) {
         let (table, ranges) = (ours.product().id, ranges(ours.product()));
         move |turn| {
             let (store, (prefix, end)) = (ours.database.store(), &ranges[(turn % CATEGORIES) as usize]);
-            let snapshot = store.snapshot();
+            let snapshot = store.snapshot(Reach::Disk).or_refused();
             let mut entries = store.scan(Space::Indexes, prefix, end, &snapshot, Reach::Disk);
             keys.clear();
             while keys.len() < LISTED as usize
@@ -214,7 +214,7 @@ fn below_query(suite: &mut Suite, n: u64, facts: impl Fn(&str) -> Facts) {
         let (values, mut keys, mut answer) = (values(), Keys::default(), Vec::new());
         move |turn| {
             let (store, value) = (ours.database.store(), &values[(turn % CATEGORIES) as usize]);
-            let snapshot = store.snapshot();
+            let snapshot = store.snapshot(Reach::Disk).or_refused();
             let (_, index) = category(ours.product());
             let range = KeyRange::of_value(index, value);
             let scan = store.scan(Space::Indexes, &range.lower, &range.upper, &snapshot, Reach::Disk);

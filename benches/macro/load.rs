@@ -82,7 +82,7 @@ impl Particular for Loaded {
 /// The number of keys of a space.
 pub fn stored(ours: &Ours, space: Space) -> u64 {
     let store = ours.database.store();
-    let snapshot = store.snapshot();
+    let snapshot = store.snapshot(Reach::Disk).or_refused();
     let (mut scan, mut keys) = (store.scan(space, &[], &[], &snapshot, Reach::Disk), 0);
     while scan.next().expect("a healthy store").is_some() {
         keys += 1;

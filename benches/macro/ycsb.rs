@@ -364,7 +364,7 @@ fn scanned(ours: &Ours, id: &str, limit: u64, answer: &mut Vec<u8>) -> u64 {
     key::record(table.id, id, &mut lower);
     key::record(table.id + 1, "", &mut upper);
     answer.clear();
-    let snapshot = store.snapshot();
+    let snapshot = store.snapshot(Reach::Disk).or_refused();
     let mut scan = store.scan(Space::Records, &lower, &upper, &snapshot, Reach::Disk);
     while found < limit
         && let Some((_, bytes)) = scan.next().expect("a healthy store")

@@ -1,4 +1,4 @@
-//! Real brokers: a `nats-server` or a `redis-server` on this machine, in a temporary folder, that ends with whoever started it.
+//! Real brokers: a `nats-server`, a `redis-server` or a PostgreSQL on this machine, in a temporary folder, that ends with whoever started it.
 //!
 //! What speaks to a broker is tried against the broker itself. Each listens at 127.0.0.1, at a port below those that the kernel gives to
 //! clients: one of theirs may be taken while the broker is away, even by a client that looks for it. It is ready once it answers a PING, ends
@@ -27,6 +27,15 @@ const NATS_VARIABLE: &str = "STRATA_NATS_PROGRAM";
 
 /// Variable that names the program of Redis.
 const REDIS_VARIABLE: &str = "STRATA_REDIS_PROGRAM";
+
+/// Variable that names the program of PostgreSQL.
+const POSTGRES_VARIABLE: &str = "STRATA_POSTGRES_PROGRAM";
+
+/// The first version of PostgreSQL that a store can be in.
+const POSTGRES_VERSION: u64 = 14;
+
+/// The user as whom PostgreSQL runs where the tests run as root, which it refuses: nobody.
+const NOBODY: u32 = 65_534;
 
 /// Variable under which a test without its broker fails.
 const REQUIRED_VARIABLE: &str = "STRATA_REQUIRE_BROKERS";
@@ -61,6 +70,8 @@ pub enum Kind {
         /// More of its arguments (`--maxmemory 1mb`), which have precedence.
         arguments: Vec<String>,
     },
+    /// A PostgreSQL that trusts everybody on this machine. What it has acknowledged survives its end, not that of the machine.
+    Postgres,
 }
 
 /// Why there is no broker.
@@ -113,6 +124,14 @@ impl Broker {
         Self::start(Kind::Redis { arguments: arguments.iter().map(ToString::to_string).collect() }, None)
     }
 
+    /// Starts a PostgreSQL.
+    ///
+    /// # Errors
+    /// It is missing, or does not start.
+    pub fn postgres() -> Result<Self, Unavailable> {
+        Self::start(Kind::Postgres, None)
+    }
+
     /// Starts a broker at a port, or at a free one, and waits until it answers.
     ///
     /// # Errors
@@ -150,10 +169,13 @@ impl Broker {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
-    /// Returns its URL: `nats://127.0.0.1:PORT` or `redis://127.0.0.1:PORT`.
+    /// Returns its URL: `nats://127.0.0.1:PORT`, `redis://127.0.0.1:PORT` or `postgres://strata@127.0.0.1:PORT/postgres`.
     pub fn url(&self) -> String {
-        let scheme = if matches!(self.kind, Kind::Nats { .. }) { "nats" } else { "redis" };
-        format!("{scheme}://{}", self.address())
+        match self.kind {
+            Kind::Nats { .. } => format!("nats://{}", self.address()),
+            Kind::Redis { .. } => format!("redis://{}", self.address()),
+            Kind::Postgres => format!("postgres://strata@{}/postgres", self.address()),
+        }
     }
 
     /// Returns the folder in which its files are.
@@ -205,10 +227,17 @@ impl Broker {
     pub fn start_again(&mut self) -> Result<(), String> {
         self.kill();
         let mut process = Process::start(self.command()?, self.folder.path())?;
-        let (begun, id) = (Instant::now(), process.child.id());
+        let (begun, mut id) = (Instant::now(), process.child.id());
         while !self.answers_as(id) {
-            if let Ok(Some(status)) = process.child.try_wait() {
-                return Err(format!("{status}{}", self.last_line()));
+            match process.child.try_wait() {
+                // What was killed has left processes that hold its memory, and end a moment later.
+                Ok(Some(_)) if self.kind == Kind::Postgres && begun.elapsed() < TO_START => {
+                    std::thread::sleep(10 * LOOK);
+                    process = Process::start(self.command()?, self.folder.path())?;
+                    id = process.child.id();
+                }
+                Ok(Some(status)) => return Err(format!("{status}{}", self.last_line())),
+                _ => {}
             }
             if begun.elapsed() > TO_START {
                 return Err(format!("no answer within {} s{}", TO_START.as_secs(), self.last_line()));
@@ -235,6 +264,31 @@ impl Broker {
             Kind::Redis { arguments } => {
                 command.args(["--bind", "127.0.0.1", "--port", &self.port.to_string(), "--save", ""]);
                 command.arg("--dir").arg(folder).args(arguments);
+            }
+            Kind::Postgres => {
+                let data = folder.join("data");
+                if !data.exists() {
+                    let mut init = as_nobody(&self.program.with_file_name("initdb"), folder)?;
+                    init.arg("-D").arg(&data).args([
+                        "-U",
+                        "strata",
+                        "-A",
+                        "trust",
+                        "-E",
+                        "UTF8",
+                        "--no-locale",
+                        "--no-sync",
+                    ]);
+                    let output = init.output().map_err(failed)?;
+                    if !output.status.success() {
+                        return Err(format!("initdb: {}", String::from_utf8_lossy(&output.stderr)));
+                    }
+                }
+                command = as_nobody(&self.program, folder)?;
+                command.arg("-D").arg(data).args(["-p", &self.port.to_string()]);
+                let settings =
+                    ["listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=300", "fsync=off"];
+                command.args(settings.iter().flat_map(|setting| ["-c", setting]));
             }
         }
         let log = File::options().create(true).append(true).open(self.log()).map_err(failed)?;
@@ -264,6 +318,11 @@ impl Broker {
         let answer = match self.kind {
             Kind::Nats { .. } => ask_nats(self.address(), &self.name()),
             Kind::Redis { .. } => ask_redis(self.address(), process),
+            Kind::Postgres => {
+                let first = fs::read_to_string(self.folder.path().join("data/postmaster.pid")).unwrap_or_default();
+                let is_it = first.lines().next() == Some(&process.to_string());
+                ask_postgres(self.address()).map(|is_ready| is_ready && is_it)
+            }
         };
         answer.unwrap_or(false)
     }
@@ -285,6 +344,7 @@ impl Kind {
             Self::Redis { .. } => found("redis-server", REDIS_VARIABLE)
                 .next()
                 .ok_or_else(|| format!("redis-server is missing: apt install redis-server, or {REDIS_VARIABLE}=PATH")),
+            Self::Postgres => postgres_program(),
         }
     }
 }
@@ -379,6 +439,41 @@ pub fn nats_program() -> Result<PathBuf, String> {
     Err(format!("{wanted} is missing{instead}: {installing}"))
 }
 
+/// Returns the program of PostgreSQL that is started: Debian has it in no folder of the path.
+///
+/// # Errors
+/// There is none that is recent enough; what installs it.
+pub fn postgres_program() -> Result<PathBuf, String> {
+    let debian = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let debian = debian.map(|version| version.path().join("bin/postgres")).filter(|program| program.is_file());
+    let version = |program: &PathBuf| {
+        let output = Command::new(program).arg("--version").stdin(Stdio::null()).output().ok()?;
+        let said = String::from_utf8(output.stdout).ok()?;
+        said.split_whitespace().find_map(|word| word.split('.').next()?.parse::<u64>().ok())
+    };
+    let named = found("postgres", POSTGRES_VARIABLE);
+    let recent =
+        named.chain(debian).filter(|program| version(program).is_some_and(|version| version >= POSTGRES_VERSION));
+    // Beside it is `initdb`, but not beside a link to it.
+    let recent = recent.filter_map(|program| program.canonicalize().ok()).next();
+    recent.ok_or_else(|| {
+        format!(
+            "PostgreSQL {POSTGRES_VERSION} or later is missing: apt install postgresql, or {POSTGRES_VARIABLE}=PATH"
+        )
+    })
+}
+
+/// Returns a command of PostgreSQL, which root may not give: another user then does, to whom the folder is given.
+fn as_nobody(program: &Path, folder: &Path) -> Result<Command, String> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(Command::new(program));
+    }
+    std::os::unix::fs::chown(folder, Some(NOBODY), Some(NOBODY)).map_err(|error| error.to_string())?;
+    let (mut command, nobody) = (Command::new("setpriv"), NOBODY.to_string());
+    command.args(["--reuid", &nobody, "--regid", &nobody, "--clear-groups", "--"]).arg(program).current_dir(folder);
+    Ok(command)
+}
+
 /// Returns the major and the minor version that a program says: `nats-server: v2.15.0`.
 fn nats_version(program: &Path) -> Option<(u64, u64)> {
     let output = Command::new(program).arg("--version").stdin(Stdio::null()).output().ok()?;
@@ -408,6 +503,18 @@ fn ask_nats(address: SocketAddr, name: &str) -> io::Result<bool> {
     line.clear();
     lines.read_line(&mut line)?;
     Ok(line.starts_with("PONG") || line.starts_with("-ERR"))
+}
+
+/// Begins a session, which is refused while it starts.
+fn ask_postgres(address: SocketAddr) -> io::Result<bool> {
+    use std::io::Read;
+    let mut stream = connected(address)?;
+    let said = b"\0\x03\0\0user\0strata\0database\0postgres\0\0";
+    stream.write_all(&(said.len() as u32 + 4).to_be_bytes())?;
+    stream.write_all(said)?;
+    let mut kind = [0];
+    stream.read_exact(&mut kind)?;
+    Ok(kind == *b"R")
 }
 
 /// Who wants a password is ready, too.
@@ -446,10 +553,10 @@ mod tests {
 
     #[test]
     fn each_starts_is_killed_and_starts_again_at_its_port() {
-        for broker in [Broker::nats(true), Broker::redis(&["--maxmemory", "10mb"])] {
+        for broker in [Broker::nats(true), Broker::redis(&["--maxmemory", "10mb"]), Broker::postgres()] {
             let Some(mut broker) = or_skipped(broker) else { continue };
             let address = broker.address();
-            assert!(until_answered(&broker) && broker.url().ends_with(&broker.port().to_string()));
+            assert!(until_answered(&broker) && broker.url().contains(&broker.port().to_string()));
             assert_eq!(broker.url().starts_with("nats:"), matches!(broker.kind(), Kind::Nats { .. }));
             broker.kill();
             assert!(TcpStream::connect(address).is_err() && broker.process().is_none());

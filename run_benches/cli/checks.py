@@ -13,6 +13,7 @@ import time
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from run_benches import processes, repository, serialization
 from run_benches.cli import described, library
@@ -32,11 +33,17 @@ OF_THE_RUNNER = frozenset(f"STRATA_{name}" for name in ("DRIVEN", "TURN", "COUNT
 """What the runner tells the processes it measures: left over in a shell, it would change what is checked."""
 
 
-FEATURES = ("--features", "strata/nats,strata/redis")
-"""All features that a server may have: tests are compiled with them once, and alike for each step, because that takes longer than most tests."""
+FEATURES = ("--features", "strata/nats,strata/redis,strata/postgres,strata/simulated")
+"""All features that a server may have, and the database in memory of the tests: tests are compiled with them once, and alike for each step, because that takes longer than most tests."""
 
 OF_BROKERS = ("brokers", "multicast", "nats", "redis")
 """What the names of the tests that need them have in common."""
+
+OF_REMOTE_STORES = "remote::"
+"""What the names of tests over databases have in common: of a simulated one, and of PostgreSQL."""
+
+
+DEBIANS_POSTGRES = Path("/usr/lib/postgresql")
 
 
 class Skip(Exception):
@@ -87,7 +94,8 @@ def steps(full: bool) -> list[Step]:
         Step("tests of the runner", _python("-m", "pytest", "-q", "-n", "auto", "--dist", "loadfile", "run_benches/tests")),
         Step("lints", _cargo(["clippy", *release, "--all-targets", "--", "-D", "warnings"], "clippy", "rustup component add clippy")),
         Step("lints of the features", _cargo(["clippy", *release, "--lib", "--bins", *(f"--bench={layer}" for layer in features()), *FEATURES, "--features", "strata/plant", "--", "-D", "warnings"], "clippy", "rustup component add clippy")),
-        Step("tests", _cargo(["test", *release, *FEATURES, "--", *(f"--skip={name}" for name in OF_BROKERS)])),
+        Step("tests", _cargo(["test", *release, *FEATURES, "--", *(f"--skip={name}" for name in (*OF_BROKERS, OF_REMOTE_STORES))])),
+        Step("tests over a simulated database and PostgreSQL", _over_databases),
         Step("tests over NATS and Redis", _over_brokers),
         Step("tests of a server without features", _cargo(["test", *release, "--test", "features"])),
         Step("what the documents have a reader type", _typed),
@@ -101,6 +109,7 @@ def steps(full: bool) -> list[Step]:
         found += [
             Step("bodies, queries and pictures at random, for longer", _at_random),
             Step("tests that take long", _cargo(["test", "--release", "--test", "main", "--", "--ignored"])),
+            Step("servers over one database, for longer", _remote_for_longer),
             Step("RocksDB is compiled once", _rocksdb_once),
             Step("the library without the server", _embedded),
             Step("a baseline of Criterion's, saved and compared", _criterion_baseline),
@@ -187,6 +196,22 @@ def _over_brokers() -> bool:
     if passed and lacking:
         raise Skip(" and ".join(lacking))
     return passed
+
+
+def _over_databases() -> bool:
+    """Several servers over one database. Without PostgreSQL the tests of the simulated one run, and the step counts as skipped."""
+    programs = shutil.which("postgres") or os.environ.get("STRATA_POSTGRES_PROGRAM") or next(iter(sorted(DEBIANS_POSTGRES.glob("*/bin/postgres"))), None)
+    required = {"STRATA_REQUIRE_BROKERS": "1"} if programs else {}
+    passed = _build(["test", "--release", "--workspace", *FEATURES, "--", OF_REMOTE_STORES], required)
+    if passed and not programs:
+        raise Skip("apt-get install postgresql")
+    return passed
+
+
+def _remote_for_longer() -> bool:
+    """The same with a hundred times as many requests, and with a hundred kills."""
+    more = {"STRATA_MODEL_TRANSACTIONS": "10000000", "STRATA_KILLS": "100"}
+    return _build(["test", "--release", "--workspace", *FEATURES, "--", OF_REMOTE_STORES], more)
 
 
 def _documents() -> bool:

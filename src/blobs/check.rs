@@ -17,7 +17,7 @@ use crate::transaction::Database;
 /// What the engine returns. A damaged chunk is a disagreement, not an error; a damaged record is skipped, because
 /// [`Database::disagreements`] reports it.
 pub fn disagreements(database: &Database) -> Result<Vec<String>> {
-    let (snapshot, mut found) = (database.store().snapshot(), Vec::new());
+    let (snapshot, mut found) = (database.store().snapshot(Reach::Disk)?, Vec::new());
     let under_way = under_way(database, &snapshot)?;
     for table in &database.schema().tables {
         let mut expected = expected(database, table, &snapshot, &mut found)?;

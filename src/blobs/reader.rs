@@ -21,15 +21,16 @@ self_cell!(
 );
 
 impl OwnedSnapshot {
-    fn of(database: &Database) -> Self {
-        Self::new(database.clone(), |database| database.store().snapshot())
+    fn of(database: &Database) -> Result<Self> {
+        Self::try_new(database.clone(), |database| database.store().snapshot(database.reach()))
     }
 }
 
 /// A blob and the range that is still to be read. Its bytes stay the same to the end, whatever happens to its record.
 pub struct Reader {
-    /// A snapshot in which the whole blob exists.
-    snapshot: OwnedSnapshot,
+    database: Database,
+    /// A snapshot in which the whole blob exists; none of a remote store, which keeps the bytes of a blob for a while.
+    snapshot: Option<OwnedSnapshot>,
     table: u32,
     upload: u64,
     manifest: Manifest,
@@ -45,7 +46,7 @@ impl Reader {
     pub fn open(database: &Database, table: &Table, id: &str, attribute: usize) -> Result<Option<Self>> {
         database.check_issued(table)?;
         table.attribute_at(attribute)?;
-        let (snapshot, reach) = (OwnedSnapshot::of(database), database.reach());
+        let (snapshot, reach) = (OwnedSnapshot::of(database)?, database.reach());
         let mut record = Vec::with_capacity(4 + id.len());
         key::record(table.id, id, &mut record);
         let get = |space, key: &[u8]| {
@@ -60,7 +61,8 @@ impl Reader {
         let upload = record.upload(attribute).ok_or_else(|| no_blob(table, id, attribute))?;
         let manifest = Manifest::read(get(Space::Blobs, &key::upload(table.id, upload))?.as_deref())?;
         let left = 0..manifest.length_bytes;
-        Ok(Some(Self { snapshot, table: table.id, upload, manifest, left }))
+        let snapshot = (!database.store().is_remote()).then_some(snapshot);
+        Ok(Some(Self { database: database.clone(), snapshot, table: table.id, upload, manifest, left }))
     }
 
     /// Returns the length of the whole blob, in bytes.
@@ -101,7 +103,7 @@ impl Reader {
     /// `Invalid` if it is not the database of the blob; `Corrupt` if a chunk is damaged or missing; `WouldBlock` on a database that answers
     /// from memory; what the engine returns.
     pub fn next(&mut self, database: &Database) -> Result<Vec<u8>> {
-        self.snapshot.borrow_owner().check_same(database, "blob")?;
+        self.database.check_same(database, "blob")?;
         if self.left.is_empty() {
             return Ok(Vec::new());
         }
@@ -125,19 +127,20 @@ impl Reader {
         Ok(piece)
     }
 
-    /// Reads chunks from a new snapshot if the upload still exists there, and otherwise from the one held.
+    /// Reads chunks from a new snapshot if the upload still exists there, and otherwise from the one held. Of a remote store, the latest.
     fn chunks<'d>(&mut self, database: &'d Database, chunks: Range<u64>) -> Result<Vec<Option<Pinned<'d>>>> {
         let key = |chunk: u64| key::chunk(self.table, self.upload, chunk as u32);
         let keys: Vec<_> = chunks.map(key).collect();
         let get = |snapshot: &OwnedSnapshot| {
             database.store().multi_get(Space::Blobs, &keys, snapshot.borrow_dependent(), database.reach())
         };
-        let new = OwnedSnapshot::of(database);
+        let Some(held) = &self.snapshot else { return get(&OwnedSnapshot::of(database)?) };
+        let new = OwnedSnapshot::of(database)?;
         let values = get(&new)?;
         if values.iter().all(Option::is_some) {
-            self.snapshot = new;
+            self.snapshot = Some(new);
             return Ok(values);
         }
-        get(&self.snapshot)
+        get(held)
     }
 }

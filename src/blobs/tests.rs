@@ -463,7 +463,7 @@ fn damage(database: &Database, chunk: u32) {
     stored[1000] ^= 1;
     let mut batch = Batch::default();
     database.store().put(&mut batch, Space::Blobs, &key, &stored);
-    database.store().write(&batch, crate::schema::Durability::Soft).unwrap();
+    database.store().write(&mut batch, crate::schema::Durability::Soft).unwrap();
 }
 
 #[test]
@@ -493,7 +493,7 @@ fn what_does_not_agree_is_told() {
     let write = |stage: &dyn Fn(&mut Batch)| {
         let mut batch = Batch::default();
         stage(&mut batch);
-        database.store().write(&batch, crate::schema::Durability::Soft).unwrap();
+        database.store().write(&mut batch, crate::schema::Durability::Soft).unwrap();
     };
     let found = |expected: &str| {
         let found = disagreements(&database).unwrap();

@@ -10,7 +10,7 @@ use crate::encoding::{key, url};
 use crate::error::{Error, Result};
 use crate::schema::{Durability, Table};
 use crate::storage::{Batch, Space, Store};
-use crate::transaction::{Database, Precondition};
+use crate::transaction::{Database, Precondition, Transaction};
 
 /// Bytes of a chunk, and of a piece, as stored.
 const STORED_CHUNK_BYTES: usize = CHECKSUM_BYTES + CHUNK_BYTES;
@@ -71,7 +71,8 @@ impl Upload {
             return Err(Error::invalid(format!("the media type is longer than {MEDIA_TYPE_BYTES} bytes")));
         }
         let record = database.read(table, id)?.ok_or_else(|| no_record(table, id))?;
-        admit(database, table, record.upload(attribute), &expected)?;
+        let get = |key: &[u8]| database.store().get(Space::Blobs, key, database.reach());
+        admit(table, record.upload(attribute), &expected, get)?;
         let position = database.schema().tables.iter().position(|known| known.id == table.id);
         let mut tag = XxHash3_64::new();
         tag.write(media_type.as_bytes());
@@ -147,11 +148,11 @@ impl Upload {
         // Not cached in the thread: uploads share threads.
         let mut batch = Batch::default();
         if !self.is_open {
-            store.put(&mut batch, Space::Blobs, &key::under_way(self.table().id, self.number), b"");
+            store.put(&mut batch, Space::Blobs, &key::under_way(self.table().id, self.number), store.server());
         }
         self.stage(store, &mut batch);
         // The log keeps the order of writes: if the end of the upload is durable, so are these chunks.
-        store.write(&batch, Durability::Soft)?;
+        store.write(&mut batch, Durability::Soft)?;
         self.is_open = true;
         self.written += self.pending.len().div_ceil(STORED_CHUNK_BYTES) as u32;
         self.pending.clear();
@@ -176,9 +177,16 @@ impl Upload {
         let (table, tag) = (this.table(), this.tag.finish());
         let manifest = Manifest { length_bytes: this.length_bytes, tag, media_type: this.media_type.clone() };
         let manifest = manifest.to_bytes();
-        let accept = |upload: Option<u64>| {
+        let accept = |transaction: &mut Transaction<'_>, upload: Option<u64>| {
             created.set(upload.is_none());
-            admit(database, table, upload, &this.expected)
+            // Another server may have truncated the table, which removes what was uploaded.
+            if this.is_open
+                && database.store().is_remote()
+                && transaction.get(Space::Blobs, &key::under_way(table.id, this.number))?.is_none()
+            {
+                return Err(no_record(table, &this.id));
+            }
+            admit(table, upload, &this.expected, |key| transaction.get(Space::Blobs, key))
         };
         let stage = |store: &Store, batch: &mut Batch| {
             this.stage(store, batch);
@@ -189,8 +197,8 @@ impl Upload {
         };
         let ended = database.set_blob(table, &this.id, this.attribute, Some(this.number), accept, stage);
         // After an I/O error the outcome is unknown: either the record refers to the bytes, or they are deleted when the store is opened
-        // again.
-        if matches!(ended, Ok(()) | Err(Error::Storage { .. })) {
+        // again; those of a remote store, once no server has the upload under way.
+        if matches!(ended, Ok(()) | Err(Error::Storage { .. } | Error::Unknown { .. })) {
             self.is_open = false;
         }
         ended.map(|()| Uploaded { tag, created: created.get() })

@@ -27,7 +27,7 @@ use crate::feed::{self, EventId, Feed, Topic};
 use crate::maintenance::background::Background;
 use crate::maintenance::{self, Statistics};
 use crate::multicast::{self, Asked, Multicast, Outcome};
-use crate::storage::{Counters, Gauges};
+use crate::storage::{Counters, Gauges, Location};
 use crate::streams::{self, Appended, Page, Start, Streams};
 use crate::transaction::{self, Body, Precondition};
 
@@ -133,6 +133,15 @@ impl Database {
         Self::options().open(directory, schema)
     }
 
+    /// Opens the database that is kept in PostgreSQL: `postgres://user@host/database?table=NAME`. Any number of programs and servers may have
+    /// it open at the same time, with the same schema. It needs the feature `postgres`.
+    ///
+    /// # Errors
+    /// As [`OpenOptions::connect`].
+    pub fn connect(url: &str, schema: &Schema) -> Result<Self> {
+        Self::options().connect(url, schema)
+    }
+
     /// Begins with the defaults of how a database is opened.
     pub fn options() -> OpenOptions {
         OpenOptions::default()
@@ -157,21 +166,24 @@ impl Database {
         if directory.as_os_str().is_empty() {
             return Err(Error::invalid("the path of the database is empty"));
         }
-        let mut schema = schema.parsed().clone();
-        if let Some(durability) = options.durability {
-            schema.tables.iter_mut().for_each(|table| table.durability = durability);
-            schema.streams.iter_mut().for_each(|stream| stream.durability = durability);
-        }
         if options.read_only || !options.create {
             maintenance::check_store(directory)?;
         }
-        let open = match (options.read_only, options.drop_removed) {
-            (true, true) => return Err(Error::invalid("a database that is opened for reading drops nothing")),
-            (true, false) => transaction::Database::open_unchanged,
-            (false, true) => transaction::Database::migrate,
-            (false, false) => transaction::Database::open,
-        };
-        let database = open(directory, schema, &options.storage)?.with_lock_wait(options.lock_wait);
+        let (schema, migration) = (options.schema(schema), options.migration()?);
+        let database = transaction::Database::open_by(directory, schema, &options.storage, migration)?;
+        Self::over(database, options, folder)
+    }
+
+    pub(super) fn connect_by(url: &str, schema: &Schema, options: &OpenOptions) -> Result<Self> {
+        let location = Location::try_from(url.to_owned()).map_err(Error::invalid)?;
+        let (schema, migration) = (options.schema(schema), options.migration()?);
+        let name = format!("process {}", std::process::id());
+        let database = transaction::Database::connect(&location, None, schema, migration, &name)?;
+        Self::over(database, options, None)
+    }
+
+    fn over(database: transaction::Database, options: &OpenOptions, folder: Option<Folder>) -> Result<Self> {
+        let database = database.with_lock_wait(options.lock_wait);
         let streams = Streams::open(&database)?;
         let cannot = |error| Error::storage("cannot start the threads of the database", error);
         let background = match options.background && !options.read_only {
@@ -236,7 +248,7 @@ impl Database {
 
     /// Returns a view of all tables as they are now, on which queries are run.
     pub fn view(&self) -> View<'_> {
-        View { database: self, snapshot: self.inner().store().snapshot() }
+        View::of(self)
     }
 
     /// Reads a record by its id, without a lock and without a copy.

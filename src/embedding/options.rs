@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use super::database::{Database, Folder};
 use super::table::Schema;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::schema::Durability;
 use crate::storage;
+use crate::transaction::Migration;
 
 /// Options of a database that is opened ([`Database::options`]). Sizes in bytes.
 ///
@@ -129,6 +130,36 @@ impl OpenOptions {
     /// there is none and none is to be created, or on an I/O error; `Corrupt` if files are damaged.
     pub fn open(self, directory: impl AsRef<Path>, schema: &Schema) -> Result<Database> {
         Database::open_by(directory.as_ref(), schema, &self, None)
+    }
+
+    /// Opens the database that is kept in PostgreSQL. Sizes, and what else is about files, do not apply.
+    ///
+    /// # Errors
+    /// `Invalid` if the URL is not valid, PostgreSQL is not built in (feature `postgres`), the table is not one of Strata's, or others have it
+    /// open with another schema; `Unsupported` if the schema has what only a directory can keep; `Busy` if PostgreSQL does not answer, or
+    /// refuses.
+    pub fn connect(self, url: &str, schema: &Schema) -> Result<Database> {
+        Database::connect_by(url, schema, &self)
+    }
+
+    /// Returns the schema with the durability that was asked for.
+    pub(super) fn schema(&self, schema: &Schema) -> crate::schema::Schema {
+        let mut schema = schema.parsed().clone();
+        if let Some(durability) = self.durability {
+            schema.tables.iter_mut().for_each(|table| table.durability = durability);
+            schema.streams.iter_mut().for_each(|stream| stream.durability = durability);
+        }
+        schema
+    }
+
+    /// Returns what opening may change.
+    pub(super) fn migration(&self) -> Result<Migration> {
+        match (self.read_only, self.drop_removed) {
+            (true, true) => Err(Error::invalid("a database that is opened for reading drops nothing")),
+            (true, false) => Ok(Migration::ChangesNothing),
+            (false, true) => Ok(Migration::DropsData),
+            (false, false) => Ok(Migration::KeepsData),
+        }
     }
 
     /// Opens a new database in a folder of its own, which goes with it.

@@ -164,7 +164,7 @@ impl Query {
     pub fn each(&self, view: &View<'_>, mut visit: impl FnMut(Record<'_>) -> Result<ControlFlow<()>>) -> Result<()> {
         let (tree, mut has_broken) = (self.tree(), false);
         refuse_selection(tree)?;
-        let visited = tree.run_in(view.database.inner(), self.table().inner(), &view.snapshot, |record| {
+        let visited = tree.run_in(view.database.inner(), self.table().inner(), view.snapshot()?, |record| {
             has_broken = visit(Record::borrowed(record))?.is_break();
             // An error ends the run.
             if has_broken { Err(Error::Stale) } else { Ok(()) }
@@ -187,7 +187,7 @@ impl Query {
     /// # Errors
     /// As [`Query::first`].
     pub fn count(&self, view: &View<'_>) -> Result<usize> {
-        self.tree().count_in(view.database.inner(), self.table().inner(), &view.snapshot)
+        self.tree().count_in(view.database.inner(), self.table().inner(), view.snapshot()?)
     }
 
     /// Returns as many of the matching records as the limit allows, 10 000 if there is none, behind those of the page that `after` comes
@@ -212,15 +212,16 @@ impl Query {
         let (mut rows, mut reading) = (Vec::new(), Reading::of(self));
         while let Some(tree) = reading.next_part(self)? {
             let (before, mut bytes) = (rows.len(), 0);
-            let shown = tree.show_in(view.database.inner(), self.table().inner(), &view.snapshot, |record, json| {
-                let mismatch = |error: serde_json::Error| {
-                    let id = record.id().map(|id| id.into_owned()).unwrap_or_default();
-                    Error::Mismatch { id, detail: error.to_string() }
-                };
-                rows.push(serde_json::from_slice(json).map_err(mismatch)?);
-                bytes += record.bytes().len().max(json.len());
-                Ok(())
-            })?;
+            let shown =
+                tree.show_in(view.database.inner(), self.table().inner(), view.snapshot()?, |record, json| {
+                    let mismatch = |error: serde_json::Error| {
+                        let id = record.id().map(|id| id.into_owned()).unwrap_or_default();
+                        Error::Mismatch { id, detail: error.to_string() }
+                    };
+                    rows.push(serde_json::from_slice(json).map_err(mismatch)?);
+                    bytes += record.bytes().len().max(json.len());
+                    Ok(())
+                })?;
             reading.has_read(rows.len() - before, bytes, shown.next);
         }
         Ok(rows)
@@ -290,7 +291,7 @@ impl Query {
         refuse_selection(tree)?;
         // One after another in one piece of memory: records are small, and allocations are not cheap.
         let (table, mut memory, mut ends) = (self.table().inner(), Vec::new(), Vec::new());
-        let next = tree.run_in(view.database.inner(), table, &view.snapshot, |record| {
+        let next = tree.run_in(view.database.inner(), table, view.snapshot()?, |record| {
             memory.extend_from_slice(record.bytes());
             ends.push(memory.len());
             Ok(())

@@ -3,8 +3,8 @@
 use super::database::Database;
 use super::record::Record;
 use super::table::Table;
-use crate::error::Result;
-use crate::storage::Snapshot;
+use crate::error::{Error, Result};
+use crate::storage::{Reach, Snapshot};
 
 /// All tables as they are when it is made: whatever is written later, reads and queries of one view fit each other. It is cheap to make; as
 /// long as it lives, the engine keeps every version of a record that it sees, so one that stays for minutes under writes costs disk space
@@ -30,16 +30,26 @@ use crate::storage::Snapshot;
 /// ```
 pub struct View<'d> {
     pub(super) database: &'d Database,
-    pub(super) snapshot: Snapshot<'d>,
+    /// An error of the engine is returned by the first read.
+    snapshot: Result<Snapshot<'d>>,
 }
 
 impl std::fmt::Debug for View<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "View({})", self.snapshot.sequence())
+        write!(f, "View({:?})", self.snapshot.as_ref().map(Snapshot::sequence))
     }
 }
 
 impl<'d> View<'d> {
+    pub(super) fn of(database: &'d Database) -> Self {
+        Self { database, snapshot: database.inner().store().snapshot(Reach::Disk) }
+    }
+
+    /// Returns the snapshot, which a remote database may not have given.
+    pub(super) fn snapshot(&self) -> Result<&Snapshot<'d>> {
+        self.snapshot.as_ref().map_err(|error| Error::Busy { detail: error.to_string() })
+    }
+
     /// Reads a record by its id.
     ///
     /// # Errors
@@ -48,7 +58,7 @@ impl<'d> View<'d> {
     where
         'd: 'a,
     {
-        let record = self.database.inner().read_at(table.inner(), id, &self.snapshot)?;
+        let record = self.database.inner().read_at(table.inner(), id, self.snapshot()?)?;
         Ok(record.map(Record::pinned))
     }
 }

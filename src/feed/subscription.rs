@@ -103,6 +103,7 @@ impl Subscription {
     }
 
     fn new(running: &Arc<Running>, topic: Topic, holds: Option<Key>) -> Result<Self> {
+        running.database.store().check_has_log()?;
         running.check(&topic)?;
         let shared = &running.shared;
         let most = shared.options.subscribers;

@@ -452,7 +452,7 @@ fn who_is_told_nothing_learns_how_far_the_log_was_read() {
     let (_directory, database, feed) = fresh(Options { keep_alive_ms: 10, ..Options::default() });
     let mut idle = Subscriber::new(feed.subscribe(items(&database)).unwrap()).positioned();
     database.create(database.table("Other").unwrap(), b"{}").unwrap();
-    let latest = database.store().latest_sequence();
+    let latest = database.store().latest_sequence().unwrap();
     while idle.id.unwrap().position().sequence < latest {
         idle.step();
     }

@@ -6,7 +6,9 @@
 use std::fmt;
 
 use bytes::Bytes;
-use http::header::{ACCEPT_ENCODING, ALLOW, CONNECTION, CONTENT_RANGE, CONTENT_TYPE, HeaderName, RETRY_AFTER, VARY};
+use http::header::{
+    ACCEPT_ENCODING, ALLOW, CONNECTION, CONTENT_RANGE, CONTENT_TYPE, HeaderName, LOCATION, RETRY_AFTER, VARY,
+};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::Serialize;
 
@@ -198,6 +200,9 @@ impl Failure {
         if matches!(row.status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::INSUFFICIENT_STORAGE) {
             headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }
+        if let Self::Error(Error::Unknown { record: Some(path), .. }) = self {
+            headers.insert(LOCATION, HeaderValue::try_from(path).expect("encoded text is visible ASCII"));
+        }
         if let Some(Ok(id)) = request_id.map(HeaderValue::from_str) {
             headers.insert(REQUEST_ID, id);
         }
@@ -255,9 +260,17 @@ impl Failure {
             }
             Self::Error(Error::Remote { fault: RemoteFault::Full, .. }) => ("full", "There is no room for more", 503),
             Self::Error(Error::Full { .. }) => ("storage-full", "There is no room for more", 507),
+            Self::Error(Error::Unsupported { .. }) => ("unsupported", "The store does not support this", 501),
+            Self::Error(Error::Unknown { .. }) => ("unknown-outcome", "It is unknown whether it was written", 504),
             Self::TimedOut { .. } => ("timed-out", "The request timed out", 503),
             Self::Overloaded => ("overloaded", "Too many requests are in flight", 503),
-            Self::Error(Error::Mismatch { .. } | Error::WouldBlock | Error::Corrupt { .. } | Error::Storage { .. })
+            Self::Error(
+                Error::Mismatch { .. }
+                | Error::WouldBlock
+                | Error::Raced
+                | Error::Corrupt { .. }
+                | Error::Storage { .. },
+            )
             | Self::Panicked(_) => ("internal", "The server failed", 500),
         };
         let status = StatusCode::from_u16(status).expect("the table has statuses");
@@ -276,7 +289,9 @@ impl Failure {
                 | Error::Busy { detail }
                 | Error::Held { detail }
                 | Error::Remote { detail, .. }
-                | Error::Full { detail },
+                | Error::Full { detail }
+                | Error::Unknown { detail, .. }
+                | Error::Unsupported { detail },
             ) => detail.clone(),
             Self::Error(Error::Stale) => {
                 "the precondition in If-Match or If-None-Match failed: fetch the current version and try again"
@@ -315,7 +330,13 @@ impl Failure {
             }
             Self::ForeignOrigin => "a page of this origin may not ask for this; --cors-origin allows it".to_owned(),
             Self::ExecutedUpload => "an upload is no script, style sheet or worker of a page".to_owned(),
-            Self::Error(Error::Mismatch { .. } | Error::WouldBlock | Error::Corrupt { .. } | Error::Storage { .. })
+            Self::Error(
+                Error::Mismatch { .. }
+                | Error::WouldBlock
+                | Error::Raced
+                | Error::Corrupt { .. }
+                | Error::Storage { .. },
+            )
             | Self::Panicked(_) => "the server's log has the cause under this request id".to_owned(),
         }
     }

@@ -18,7 +18,7 @@ type Entries = BTreeSet<(Vec<u8>, Vec<u8>)>;
 /// # Errors
 /// What the engine returns; a corrupt record is a disagreement, not an error.
 pub fn disagreements(store: &Store, schema: &Schema) -> Result<Vec<String>> {
-    let snapshot = store.snapshot();
+    let snapshot = store.snapshot(Reach::Disk)?;
     let (mut expected, mut found) = (Entries::new(), Vec::new());
     for table in &schema.tables {
         let mut records = all_records(store, table.id, &snapshot);

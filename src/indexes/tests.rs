@@ -53,7 +53,7 @@ impl Fixture {
     fn write(&self, stage: impl FnOnce(&mut Batch)) {
         let mut batch = Batch::default();
         stage(&mut batch);
-        self.store.write(&batch, Durability::Soft).unwrap();
+        self.store.write(&mut batch, Durability::Soft).unwrap();
     }
 
     fn put_record(&self, batch: &mut Batch, id: &str, bytes: &[u8]) {
@@ -73,7 +73,7 @@ impl Fixture {
 
     /// The entries of an index, as text.
     fn entries(&self, index: u32) -> Vec<String> {
-        let (snapshot, mut all) = (self.store.snapshot(), Vec::new());
+        let (snapshot, mut all) = (self.store.snapshot(Reach::Disk).unwrap(), Vec::new());
         let (lower, upper) = (index.to_be_bytes(), (index + 1).to_be_bytes());
         let mut scan = self.store.scan(Space::Indexes, &lower, &upper, &snapshot, Reach::Disk);
         while let Some((key, value)) = scan.next().unwrap() {
@@ -172,7 +172,7 @@ fn matches_come_in_pages_and_name_only_their_value() {
         fixture.add(&format!("r{number:02}"), &format!(r#"{{"id":"r{number:02}","name":"{name}","code":"{name}"}}"#));
     }
     for (attribute, verify) in [("name", false), ("code", true)] {
-        let snapshot = fixture.store.snapshot();
+        let snapshot = fixture.store.snapshot(Reach::Disk).unwrap();
         let (index, value) = (fixture.index(attribute), text("a"));
         let range = KeyRange::of_value(index, &value);
         let scan = fixture.store.scan(Space::Indexes, &range.lower, &range.upper, &snapshot, Reach::Disk);
@@ -211,7 +211,7 @@ fn stretches_are_walked_both_ways_and_ids_stand_behind_values() {
         fixture.add(id, &serde_json::json!({ "id": id, "name": name, "tags": ["x", name] }).to_string());
     }
     fixture.add("6", r#"{"id":"6"}"#);
-    let snapshot = fixture.store.snapshot();
+    let snapshot = fixture.store.snapshot(Reach::Disk).unwrap();
     let walk = |range: &KeyRange, direction| {
         let (index, mut keys, store) = (fixture.index("name"), Keys::default(), &fixture.store);
         let scan = match direction {
@@ -267,7 +267,7 @@ fn composite_entries_have_all_values_and_expiring_records_their_time() {
     }
     let (composite, expiry) = (fixture.index_of(IndexKind::Composite), fixture.index_of(IndexKind::Expiry));
     let ids = |index: &Index, range: &KeyRange| {
-        let (snapshot, mut keys) = (fixture.store.snapshot(), Keys::default());
+        let (snapshot, mut keys) = (fixture.store.snapshot(Reach::Disk).unwrap(), Keys::default());
         let scan = fixture.store.scan(Space::Indexes, &range.lower, &range.upper, &snapshot, Reach::Disk);
         let mut entries = Matches::of(scan, fixture.table(), index, range);
         while entries.append(&mut keys).unwrap() {}

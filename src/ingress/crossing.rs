@@ -350,7 +350,8 @@ impl Crossing {
 
     /// Like `attempt`, before compression.
     fn attempt_plain(&self, route: &Route<'_>, headers: &HeaderMap, body: &[u8]) -> Attempt {
-        if route.work(body) == Work::Long {
+        // Every request to a remote store waits for it.
+        if self.blocking.store().is_remote() || route.work(body) == Work::Long {
             return Attempt::Blocked(route.lane(body));
         }
         if !route.may_write() {

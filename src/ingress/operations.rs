@@ -211,6 +211,12 @@ async fn health(State(shared): State<Arc<Shared>>) -> impl IntoResponse {
             json!({"status": "the disk is nearly full: writes that add are refused"}),
         );
     }
+    if let Some(cluster) = database.cluster() {
+        if cluster.lease_ms == 0 {
+            (status, said) = (StatusCode::SERVICE_UNAVAILABLE, json!({"status": "the database does not answer"}));
+        }
+        said["cluster"] = json!(cluster);
+    }
     let indexes = || database.schema().tables.iter().flat_map(|table| &table.indexes);
     let count = |state| indexes().filter(|index| index.state() == state).count();
     let (building, failed) = (count(IndexState::Building), count(IndexState::Failed));
@@ -221,7 +227,8 @@ async fn health(State(shared): State<Arc<Shared>>) -> impl IntoResponse {
 }
 
 async fn ready(State(shared): State<Arc<Shared>>) -> impl IntoResponse {
-    match shared.ready.load(Ordering::Relaxed) {
+    let has_lease = shared.crossing.database().cluster().is_none_or(|cluster| cluster.lease_ms > 0);
+    match shared.ready.load(Ordering::Relaxed) && has_lease {
         true => (StatusCode::OK, Json(json!({"status": "ready"}))),
         false => (StatusCode::SERVICE_UNAVAILABLE, Json(json!({"status": "not ready"}))),
     }
@@ -444,6 +451,9 @@ async fn checkpoint(
 ) -> Response<Body> {
     if !is_local {
         return refused(Failure::LocalOnly);
+    }
+    if let Err(error) = shared.crossing.database().store().check_has_files() {
+        return refused(Failure::from(error));
     }
     let Some(directory) = &shared.checkpoints else {
         let detail = "the server keeps no checkpoints: start it with --checkpoint-dir DIR".to_owned();

@@ -134,7 +134,7 @@ mod tests {
         });
         visited.unwrap();
         read.sort_unstable();
-        let (snapshot, budget) = (database.store().snapshot(), StepBudget::of(database));
+        let (snapshot, budget) = (database.store().snapshot(Reach::Disk).unwrap(), StepBudget::of(database));
         let source = Source::of(database, table, &snapshot, &budget);
         let found = query.ids_by_keys(source, 10_000).unwrap().map(|mut ids| {
             ids.sort_unstable();

@@ -136,8 +136,8 @@ impl Chunks<'_, '_> {
         let range = |id: &String| KeyRange::of_value(index, &Value::Text(Cow::Borrowed(id)));
         let mut ranges: Vec<_> = self.own.iter().map(|(id, own)| (range(id), own[0])).collect();
         ranges.sort_unstable_by(|(one, _), (other, _)| one.lower.cmp(&other.lower));
-        let (Some((first, _)), Some((last, _))) = (ranges.first(), ranges.last()) else { return Ok(()) };
-        let mut scan = store.scan(Space::Indexes, &first.lower, &last.upper, snapshot, reach);
+        let bounds: Vec<_> = ranges.iter().map(|(range, _)| (&range.lower[..], &range.upper[..])).collect();
+        let mut scan = store.scan_many(Space::Indexes, &bounds, snapshot, reach);
         for (range, own) in &ranges {
             budget.seek()?;
             scan.seek(&range.lower);

@@ -79,7 +79,7 @@ impl Query<'_> {
             }
             paths = AccessPaths::of(self, Indexes::ready(table));
         }
-        let (snapshot, budget) = (database.store().snapshot(), StepBudget::of(database));
+        let (snapshot, budget) = (database.store().snapshot(database.reach())?, StepBudget::of(database));
         let source = Source::of(database, table, &snapshot, &budget);
         match self.reduced(source)? {
             None => self.run_by(paths, source, visit),
@@ -299,7 +299,7 @@ impl Query<'_> {
         let (mut ids, all) = (Vec::new(), Self { text: self.text, filter: self.filter, ..Self::default() });
         all.check(database, table)?;
         all.filter.compile()?;
-        let (snapshot, budget) = (database.store().snapshot(), StepBudget::of(database));
+        let (snapshot, budget) = (database.store().snapshot(database.reach())?, StepBudget::of(database));
         if let Some(ids) = all.ids_by_keys(Source::of(database, table, &snapshot, &budget), most)? {
             return if ids.len() > most { Err(too_many(most)) } else { Ok((all, ids)) };
         }
@@ -377,8 +377,11 @@ fn satisfies(
     table: &Table,
     record: &Record<'_, &[u8]>,
 ) -> Result<bool> {
-    let (snapshot, budget) = (database.store().snapshot(), StepBudget::of(database));
-    Ok(checks.accept(record)? && are_related(checks, Source::of(database, table, &snapshot, &budget), record)?)
+    if !checks.accept(record)? || checks.related().is_empty() {
+        return checks.accept(record);
+    }
+    let (snapshot, budget) = (database.store().snapshot(database.reach())?, StepBudget::of(database));
+    are_related(checks, Source::of(database, table, &snapshot, &budget), record)
 }
 
 /// Returns whether a record satisfies the conditions on its related records.

@@ -1,10 +1,9 @@
-//! The storage engine: get, multi-get, scan, write, snapshot, durability. RocksDB is named only here in `src/`.
+//! The embedded engine: a folder that one process has open. RocksDB is named only here in `src/`.
 //!
 //! It is fast because of what it avoids. Options objects are built once, not on every call; column families are resolved once; values are
 //! returned pinned in RocksDB's memory; batches are reused. Checksums stay on, and there is no write without the write-ahead log.
 //!
-//! Keys and values are bytes here; their meaning is defined in the layers above. [`Store`] is a concrete type; a trait will be extracted
-//! when a second engine exists.
+//! The methods of [`super::Store`] call those of the same name here, and say what they do.
 
 mod blob_files;
 mod commit;
@@ -20,7 +19,7 @@ mod threads;
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -28,7 +27,7 @@ use std::time::Duration;
 use rust_rocksdb::{self as rocksdb, AsColumnFamilyRef};
 use serde::{Deserialize, Serialize};
 
-use super::Striped;
+use super::{Calls, Counters, Location, Reach, Space};
 use crate::error::{Error, Result};
 use crate::schema::Durability;
 use commit::{Committer, Log};
@@ -73,6 +72,24 @@ pub struct Options {
     /// Free space of the file system below which writes that add are refused; 0: none.
     #[serde(deserialize_with = "crate::size::deserialize")]
     pub reserve_bytes: usize,
+    /// A database in which the store is, in place of a directory. All other options are of the embedded engine.
+    pub url: Option<Location>,
+    /// A file with the password for it.
+    pub password_file: Option<PathBuf>,
+}
+
+impl Options {
+    /// Returns the password in the file, without the end of its line.
+    ///
+    /// # Errors
+    /// `Storage` if it cannot be read.
+    pub fn password(&self) -> Result<Option<String>> {
+        let Some(path) = &self.password_file else { return Ok(None) };
+        let text = fs::read_to_string(path);
+        let text =
+            text.map_err(|error| Error::storage(format!("cannot read the password in {}", path.display()), error))?;
+        Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()))
+    }
 }
 
 impl Default for Options {
@@ -87,23 +104,10 @@ impl Default for Options {
             open_files: None,
             accept_lost_log: false,
             reserve_bytes: 64 << 20,
+            url: None,
+            password_file: None,
         }
     }
-}
-
-/// One of the key spaces of a store; each is a column family.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Space {
-    /// The store's own metadata.
-    Meta,
-    /// Records by table and id.
-    Records,
-    /// Entries of all indexes.
-    Indexes,
-    /// Blobs in chunks, and their manifests. Its memtables are small; bulk writers check [`Store::has_room_for`].
-    Blobs,
-    /// Events of streams in chunks, their idempotency keys, and what is known about each stream.
-    Streams,
 }
 
 /// A strong write of more bytes goes to the log alone, and only its sync is shared: copying it into the write of a group would take longer
@@ -122,15 +126,6 @@ const PRIVATE: u32 = 0o700;
 
 /// Longer than the end of a recovery takes.
 const RECOVERY: Duration = Duration::from_millis(100);
-
-/// How far a read may go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
-    /// To the disk; the read may block.
-    Disk,
-    /// Only to memory, and only for a bounded time; [`Error::WouldBlock`] where that is not enough.
-    Memory,
-}
 
 /// A value pinned in the engine's memory, without a copy.
 pub type Pinned<'a> = rocksdb::DBPinnableSlice<'a>;
@@ -183,11 +178,6 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the store in `directory`, creating it if there is none.
-    ///
-    /// # Errors
-    /// `Busy` if a process has it open, this one included; `Invalid` if the system cannot reserve a cache; `Storage` on an I/O error;
-    /// `Corrupt` if its files are damaged.
     pub fn open(directory: &Path, options: &Options) -> Result<Self> {
         engine::check_caches(options)?;
         fs::create_dir_all(directory).map_err(|error| {
@@ -203,10 +193,6 @@ impl Store {
         Ok(Self::of(engine, opening, background, openings, Options { open_files: Some(open_files), ..options.clone() }))
     }
 
-    /// Opens an existing store for reading; nothing in the directory is changed, so it may lie on a read-only file system. Writes fail.
-    ///
-    /// # Errors
-    /// As [`Store::open`]; `Storage` if there is none, or an earlier version, which had no blobs, wrote it last.
     pub fn open_read_only(directory: &Path, options: &Options) -> Result<Self> {
         engine::check_caches(options)?;
         check_threads(0)?;
@@ -240,37 +226,24 @@ impl Store {
         }
     }
 
-    /// Returns whether it was opened for reading.
     pub fn is_read_only(&self) -> bool {
         self.opening.is_read_only()
     }
 
-    /// Returns whether everything that was written is known to be synced.
     pub fn is_synced(&self) -> bool {
         self.background.synced.get().is_none_or(|synced| synced.sequence() >= self.latest_sequence())
     }
 
-    /// Notes on disk up to where the log is synced, at most once a second. A sync does that, too, unless it comes too soon after another.
     pub fn note_synced(&self) {
         self.background.synced.get().into_iter().for_each(Synced::note);
     }
 
     /// Checks that it was not opened for reading.
-    ///
-    /// # Errors
-    /// `Invalid`.
-    pub(crate) fn check_writable(&self) -> Result<()> {
-        match self.is_read_only() {
-            false => Ok(()),
-            true => Err(Error::invalid("the store was opened for reading: open it for writing to change it")),
-        }
+    fn check_writable(&self) -> Result<()> {
+        if self.is_read_only() { Err(super::read_only()) } else { Ok(()) }
     }
 
-    /// Returns the value of a key.
-    ///
-    /// # Errors
-    /// `WouldBlock` under [`Reach::Memory`]; `Corrupt` or `Storage` from the engine.
-    pub fn get(&self, space: Space, key: &[u8], reach: Reach) -> Result<Option<Pinned<'_>>> {
+    pub fn get(&self, space: Space, key: &[u8], reach: Reach) -> Result<Option<super::Pinned<'_>>> {
         self.calls.gets.add(1);
         #[cfg(feature = "plant")]
         crate::plant::burn("storage");
@@ -281,33 +254,29 @@ impl Store {
         let value = self.db().get_pinned_cf_opt(&self.family(space), key, options);
         match value.map_err(|error| classify("read", error))? {
             Some(value) if reach == Reach::Memory && value.len() > LONG_VALUE_BYTES => Err(Error::WouldBlock),
-            value => Ok(value),
+            value => Ok(value.map(super::Pinned::Rocks)),
         }
     }
 
-    /// Returns the values of many keys in one call, in the order of the keys, as of `snapshot`. `keys` must be ascending.
-    ///
-    /// # Errors
-    /// As [`Store::get`].
     pub fn multi_get(
         &self,
         space: Space,
         keys: &[impl AsRef<[u8]>],
         snapshot: &Snapshot<'_>,
         reach: Reach,
-    ) -> Result<Vec<Option<Pinned<'_>>>> {
+    ) -> Result<Vec<Option<super::Pinned<'_>>>> {
         self.calls.multi_gets.add(1);
         self.calls.looked_up.add(keys.len() as u64);
         let options = self.read_at(snapshot, reach);
         if let [key] = keys {
             let value = self.db().get_pinned_cf_opt(&self.family(space), key, &options);
-            return value.map(|value| vec![value]).map_err(|error| classify("read", error));
+            return value.map(|value| vec![value.map(super::Pinned::Rocks)]).map_err(|error| classify("read", error));
         }
         let values = self.db().batched_multi_get_pinned_cf_opt(&self.family(space), keys, true, &options);
-        values.into_iter().map(|value| value.map_err(|error| classify("read", error))).collect()
+        let values = values.into_iter().map(|value| value.map(|value| value.map(super::Pinned::Rocks)));
+        values.map(|value| value.map_err(|error| classify("read", error))).collect()
     }
 
-    /// Scans the keys from `lower` up to but not including `upper` (unbounded if it is empty), as of `snapshot`, ascending.
     pub fn scan<'s>(
         &'s self,
         space: Space,
@@ -319,8 +288,6 @@ impl Store {
         self.scan_by(self.read_at(snapshot, reach), space, lower, upper)
     }
 
-    /// Scans the same keys like [`Store::scan`], but skips at most so many deleted or overwritten ones at once: beyond that, the scan returns
-    /// [`Error::WouldBlock`].
     pub fn scan_skipping<'s>(
         &'s self,
         space: Space,
@@ -345,7 +312,6 @@ impl Store {
         Scan::forwards(iterator)
     }
 
-    /// Scans the same keys, descending.
     pub fn scan_backwards<'s>(
         &'s self,
         space: Space,
@@ -365,17 +331,10 @@ impl Store {
         Scan::backwards(iterator)
     }
 
-    /// Returns a snapshot of the current state.
     pub fn snapshot(&self) -> Snapshot<'_> {
         Snapshot(self.db().snapshot())
     }
 
-    /// Writes a batch and returns when it is as durable as `durability` requires.
-    ///
-    /// # Errors
-    /// `Invalid` if it was opened for reading; `Full` if it adds and the disk is nearly full; `Busy` if the engine cannot keep up and stalls
-    /// are refused, or cannot open files; `Storage` on an I/O error. After an error under [`Durability::Strong`] the batch may be visible and
-    /// yet not be durable.
     pub fn write(&self, batch: &Batch, durability: Durability) -> Result<()> {
         self.check_writable()?;
         if batch.adds() {
@@ -400,24 +359,14 @@ impl Store {
         Ok(())
     }
 
-    /// Syncs the log: everything written so far survives a machine crash, whatever its durability was.
-    ///
-    /// # Errors
-    /// `Storage` on an I/O error.
     pub fn sync(&self) -> Result<()> {
         self.committer.commit(None, self)
     }
 
-    /// Syncs without blocking a thread: calls back once the log was synced, or with the lead of the commit if no other waiter leads it. The
-    /// callback must neither block nor panic.
     pub fn when_synced(&self, callback: impl FnOnce(Notification) + Send + 'static) {
         self.committer.when_synced(callback);
     }
 
-    /// Flushes all memtables and waits until no background work is running.
-    ///
-    /// # Errors
-    /// `Invalid` if it was opened for reading; `Storage` on an I/O error; `Busy` if no file can be opened.
     pub fn flush(&self) -> Result<()> {
         self.check_writable()?;
         loop {
@@ -442,10 +391,6 @@ impl Store {
         self.db().flush_cfs_opt(&families, &options)
     }
 
-    /// Compacts everything into the bottom level and waits until no background work is running.
-    ///
-    /// # Errors
-    /// As [`Store::flush`].
     pub fn compact(&self) -> Result<()> {
         self.flush()?;
         for space in Space::ALL {
@@ -457,10 +402,6 @@ impl Store {
         self.settle()
     }
 
-    /// Reads every block of every sorted file and blob file, and checks its checksum: those with filters, too, which nothing else notices.
-    ///
-    /// # Errors
-    /// `Corrupt`, with the file and the place, or `Storage` if a file is missing.
     pub fn check_files(&self) -> Result<()> {
         self.db().verify_checksum().map_err(|error| classify("check the files", error))?;
         let mut options = rocksdb::LiveFilesStorageInfoOptions::new();
@@ -476,20 +417,11 @@ impl Store {
         Ok(())
     }
 
-    /// Waits until no flush and no compaction is running or due.
-    ///
-    /// # Errors
-    /// `Storage` if one of them failed.
     pub fn settle(&self) -> Result<()> {
         let options = rocksdb::WaitForCompactOptions::default();
         self.db().wait_for_compact(&options).map_err(|error| classify("wait for background work", error))
     }
 
-    /// Reclaims the space of deleted keys with this number as prefix. The number must not be in use: files are removed regardless of
-    /// snapshots.
-    ///
-    /// # Errors
-    /// `Invalid` if it was opened for reading; `Storage` on an I/O error.
     pub fn reclaim_space(&self, space: Space, number: u32) -> Result<()> {
         self.remove_files(space, number)?;
         let (lower, upper) = (number.to_be_bytes(), number.wrapping_add(1).to_be_bytes());
@@ -497,28 +429,16 @@ impl Store {
         Ok(())
     }
 
-    /// Reclaims the part of that space that needs no rewriting: sorted files that contain nothing else.
-    ///
-    /// # Errors
-    /// As [`Store::reclaim_space`].
     pub fn remove_files(&self, space: Space, number: u32) -> Result<()> {
         self.remove_files_between(space, &number.to_be_bytes(), &number.wrapping_add(1).to_be_bytes())
     }
 
-    /// Removes the sorted files that contain nothing but keys from `lower` up to `upper`, of which none may be in use.
-    ///
-    /// # Errors
-    /// As [`Store::reclaim_space`].
     pub fn remove_files_between(&self, space: Space, lower: &[u8], upper: &[u8]) -> Result<()> {
         self.check_writable()?;
         let removed = self.db().delete_file_in_range_cf(&self.family(space), lower, upper);
         removed.map_err(|error| classify("remove files", error))
     }
 
-    /// Compacts the sorted files that have keys from `lower` up to `upper`, if there are any: what was deleted there gives its space back.
-    ///
-    /// # Errors
-    /// `Invalid` if it was opened for reading; `Storage` on an I/O error.
     pub fn compact_between(&self, space: Space, lower: &[u8], upper: &[u8]) -> Result<()> {
         self.check_writable()?;
         let files = self.db().live_files().map_err(|error| classify("list the files", error))?;
@@ -536,11 +456,6 @@ impl Store {
         Ok(())
     }
 
-    /// Creates a copy of the store in a new directory, which only its owner may enter: hard links of the sorted files, or copies on another
-    /// file system, and a copy of the log. It is made in the directory `NAME.partial` beside it, which an interrupted one leaves behind.
-    ///
-    /// # Errors
-    /// `Invalid` if one of the two exists; `Storage` on an I/O error.
     pub fn checkpoint(&self, directory: &Path) -> Result<()> {
         let path = directory.display();
         let cannot = |error| Error::storage(format!("cannot make a checkpoint in {path}"), error);
@@ -572,7 +487,6 @@ impl Store {
         fs::rename(made, to).map_err(cannot)
     }
 
-    /// Returns counters of calls and of background work since the store was opened.
     pub fn counters(&self) -> Counters {
         let value = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Counters {
@@ -581,6 +495,7 @@ impl Store {
             looked_up: self.calls.looked_up.sum(),
             scans: self.calls.scans.sum(),
             writes: self.calls.writes.sum(),
+            round_trips: 0,
             syncs: self.committer.syncs(),
             batch_bytes: value(&self.background.batch_bytes),
             flushes: value(&self.background.flushes),
@@ -590,19 +505,12 @@ impl Store {
         }
     }
 
-    /// Returns why the engine refuses writes, if a flush or a compaction has failed and the engine has not recovered. May block while it
-    /// [is short](Store::is_short) of descriptors.
     pub fn failure(&self) -> Option<String> {
         // What it finds is in `failure`.
         let _ = self.check_descriptors();
         self.background.failure.lock().clone()
     }
 
-    /// Returns whether more bytes of blobs, or of events, may be written now. Otherwise so many wait to be flushed that the engine would soon
-    /// stall all writers, those of other spaces too.
-    ///
-    /// # Errors
-    /// `Storage` if the engine does not report it.
     pub fn has_room_for(&self, space: Space) -> Result<bool> {
         let has_memtable = match gauges::memtables(self, space)? {
             (0, _) => true,
@@ -612,39 +520,14 @@ impl Store {
         Ok(has_memtable && gauges::level_0_files(self, space)? < engine::full_level_0(&self.options))
     }
 
-    /// Returns the engine's gauges.
-    ///
-    /// # Errors
-    /// `Storage` if the engine does not report them.
     pub fn gauges(&self) -> Result<Gauges> {
         gauges::read(self)
     }
 
-    /// Returns the bytes of keys and values in sorted files before compression, over all spaces; overwritten and deleted ones count until a
-    /// compaction drops them. Reads the properties of every file: for benchmarks and operators.
-    ///
-    /// # Errors
-    /// `Storage` if the engine does not report it.
     pub fn uncompressed_bytes(&self) -> Result<u64> {
         gauges::uncompressed_bytes(self)
     }
 
-    /// Returns the number of keys with this prefix and the bytes of their values; scans all of them.
-    ///
-    /// # Errors
-    /// `Corrupt` or `Storage` from the engine.
-    pub fn count_prefix(&self, space: Space, prefix: &[u8; 4]) -> Result<(u64, u64)> {
-        let (snapshot, upper) = (self.snapshot(), u32::from_be_bytes(*prefix).wrapping_add(1).to_be_bytes());
-        let mut scan = self.scan(space, prefix, &upper, &snapshot, Reach::Disk);
-        let (mut keys, mut bytes) = (0, 0);
-        while let Some((_, value)) = scan.next()? {
-            keys += 1;
-            bytes += value.len() as u64;
-        }
-        Ok((keys, bytes))
-    }
-
-    /// Returns the options in effect.
     pub fn options(&self) -> &Options {
         &self.options
     }
@@ -667,20 +550,17 @@ impl Store {
         self.engine.family(space)
     }
 
-    /// Stages a put in a batch.
     pub fn put(&self, batch: &mut Batch, space: Space, key: &[u8], value: &[u8]) {
         batch.puts |= space != Space::Meta;
         batch.puts_blobs |= space == Space::Blobs;
         batch.writes().put_cf(&self.family(space), key, value);
     }
 
-    /// Stages a delete in a batch.
     pub fn delete(&self, batch: &mut Batch, space: Space, key: &[u8]) {
         batch.gives_back |= space == Space::Blobs;
         batch.writes().delete_cf(&self.family(space), key);
     }
 
-    /// Stages a delete of the keys from `lower` up to but not including `upper` in a batch.
     pub fn delete_range(&self, batch: &mut Batch, space: Space, lower: &[u8], upper: &[u8]) {
         batch.gives_back |= space == Space::Blobs;
         batch.writes().delete_range_cf(&self.family(space), lower, upper);
@@ -733,29 +613,22 @@ impl Log for Store {
 }
 
 impl Lead {
-    /// Syncs the log of the store that offered the lead, for all waiters of the commit.
-    ///
-    /// # Errors
-    /// `Storage` on an I/O error.
-    pub(crate) fn sync(self, store: &Store) -> Result<()> {
+    pub(super) fn sync_log_of(self, store: &Store) -> Result<()> {
         self.commit(None, store)
     }
 }
 
 impl Snapshot<'_> {
-    /// Returns the sequence number of the last write that it includes.
     pub fn sequence(&self) -> u64 {
         self.0.sequence_number().unwrap_or_default()
     }
 }
 
 impl Batch {
-    /// Says that more space is given back by it than what it puts takes: it is written even if the disk is nearly full.
     pub fn set_gives_back(&mut self) {
         self.gives_back = true;
     }
 
-    /// Removes what was staged and keeps the memory, unless it has grown beyond four mebibytes.
     pub fn clear(&mut self) {
         (self.puts, self.puts_blobs, self.gives_back) = (false, false, false);
         self.writes = self.writes.take().filter(|writes| writes.size_in_bytes() <= 4 << 20);
@@ -769,12 +642,10 @@ impl Batch {
         self.puts_blobs || self.puts && !self.gives_back
     }
 
-    /// Returns the number of staged bytes.
     pub fn bytes(&self) -> usize {
         self.writes.as_ref().map_or(0, rocksdb::WriteBatch::size_in_bytes)
     }
 
-    /// Returns whether nothing is staged.
     pub fn is_empty(&self) -> bool {
         self.writes.as_ref().is_none_or(rocksdb::WriteBatch::is_empty)
     }
@@ -782,47 +653,6 @@ impl Batch {
     fn writes(&mut self) -> &mut rocksdb::WriteBatch {
         self.writes.get_or_insert_default()
     }
-}
-
-impl Space {
-    const ALL: [Self; 5] = [Self::Meta, Self::Records, Self::Indexes, Self::Blobs, Self::Streams];
-}
-
-/// Counters since a store was opened. Bytes are of batches as written to the log, and of files written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct Counters {
-    /// Calls of `get`.
-    pub gets: u64,
-    /// Calls of `multi_get`.
-    pub multi_gets: u64,
-    /// Keys looked up by those calls.
-    pub looked_up: u64,
-    /// Calls of `scan`.
-    pub scans: u64,
-    /// Calls of `write`.
-    pub writes: u64,
-    /// Syncs of the log; one serves all waiters of a commit.
-    pub syncs: u64,
-    /// Bytes of the batches written.
-    pub batch_bytes: u64,
-    /// Memtables flushed.
-    pub flushes: u64,
-    /// Bytes of the files that flushes wrote.
-    pub flushed_bytes: u64,
-    /// Compactions completed.
-    pub compactions: u64,
-    /// Bytes of the files that compactions wrote.
-    pub compacted_bytes: u64,
-}
-
-#[derive(Default)]
-struct Calls {
-    gets: Striped,
-    multi_gets: Striped,
-    looked_up: Striped,
-    scans: Striped,
-    writes: Striped,
 }
 
 /// Says which ends of the log the engine has not read.

@@ -295,7 +295,7 @@ pub(super) fn with_event<R>(
     offset: u64,
     read: impl FnOnce(Stored<'_>) -> R,
 ) -> Result<Option<R>> {
-    let found = chunk_at(store, &store.snapshot(), reach, (stream, partition, offset), |chunk| {
+    let found = chunk_at(store, &store.snapshot(Reach::Disk)?, reach, (stream, partition, offset), |chunk| {
         if offset < chunk.first() { Ok(None) } else { chunk.event(offset).map(|event| Some(read(event))) }
     });
     found.map(Option::flatten)

@@ -16,7 +16,7 @@ const MOST: usize = 100;
 /// # Errors
 /// What the engine returns. What is damaged is a disagreement, not an error.
 pub fn disagreements(database: &Database) -> Result<Vec<String>> {
-    let (snapshot, mut found) = (database.store().snapshot(), Vec::new());
+    let (snapshot, mut found) = (database.store().snapshot(Reach::Disk)?, Vec::new());
     for stream in &database.schema().streams {
         for partition in 0..stream.partitions {
             of_partition(database, stream, partition, &snapshot, &mut found)?;

@@ -163,7 +163,7 @@ impl Streams {
         self.state(stream)?;
         let (lower, upper) = keys::groups(stream.id);
         let (store, mut groups) = (database.store(), Vec::new());
-        let snapshot = store.snapshot();
+        let snapshot = store.snapshot(Reach::Disk)?;
         let mut scan = store.scan(Space::Streams, &lower, &upper, &snapshot, database.reach());
         while let Some((key, value)) = scan.next()? {
             let name = key.get(lower.len()..).and_then(|name| std::str::from_utf8(name).ok()).ok_or_else(damaged)?;
@@ -259,7 +259,7 @@ impl Appends<'_> {
         let (lower, upper) = keys::groups(stream.id);
         transaction.hold(stream.id, &lower)?;
         let (store, reach) = (transaction.database().store(), transaction.database().reach());
-        let (snapshot, mut present) = (store.snapshot(), HashSet::new());
+        let (snapshot, mut present) = (store.snapshot(Reach::Disk)?, HashSet::new());
         let mut scan = store.scan(Space::Streams, &lower, &upper, &snapshot, reach);
         while let Some((key, _)) = scan.next()? {
             present.insert(key.to_vec());

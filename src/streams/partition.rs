@@ -92,7 +92,7 @@ impl Partition {
         let low = store.get(Space::Streams, &keys::low_watermark(stream, partition), Reach::Disk)?;
         let (low, ingested_ms) = low.map_or(Ok((0, 0)), |value| read_low_watermark(&value))?;
         let (lower, upper) = (keys::chunk(stream, partition, low), keys::end_of_partition(stream, partition + 1));
-        let snapshot = store.snapshot();
+        let snapshot = store.snapshot(Reach::Disk)?;
         // From the low watermark on: before it there may be a million deleted keys.
         let mut scan = store.scan_backwards(Space::Streams, &lower, &upper, &snapshot, Reach::Disk);
         let end = match scan.next()? {
@@ -196,7 +196,7 @@ fn read_low_watermark(value: &[u8]) -> Result<(u64, u64)> {
 /// Returns the generations of idempotency keys of a stream.
 fn generations(store: &Store, stream: u32) -> Result<Vec<u64>> {
     let (lower, upper) = (keys::generation(stream, 0), keys::generation(stream, u64::MAX));
-    let (snapshot, mut found) = (store.snapshot(), Vec::new());
+    let (snapshot, mut found) = (store.snapshot(Reach::Disk)?, Vec::new());
     let mut scan = store.scan(Space::Streams, &lower, &upper, &snapshot, Reach::Disk);
     while let Some((entry, _)) = scan.next()? {
         let generation = keys::generation_of(entry);

@@ -104,7 +104,7 @@ fn read_once(
     if most_events == 0 || from == high {
         return Ok(Some(page));
     }
-    let snapshot = store.snapshot();
+    let snapshot = store.snapshot(Reach::Disk)?;
     let (lower, upper) = (keys::chunk(stream.id, partition, from), keys::end_of_partition(stream.id, partition + 1));
     let mut scan = store.scan(Space::Streams, &lower, &upper, &snapshot, reach);
     let begun = out.len();
@@ -166,7 +166,7 @@ pub(super) fn first_wanted(
     Watermarks { low, high }: Watermarks,
     is_wanted: impl Fn(&Chunk<'_>) -> bool,
 ) -> Result<u64> {
-    let snapshot = store.snapshot();
+    let snapshot = store.snapshot(Reach::Disk)?;
     let (mut from, mut to, mut middle) = (low, high, low);
     while from < to {
         let looked = |chunk: &Chunk<'_>| Ok((chunk.first(), chunk.last(), is_wanted(chunk)));

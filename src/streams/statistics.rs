@@ -57,7 +57,7 @@ impl Streams {
     pub fn statistics(&self, stream: &Stream) -> Result<Statistics> {
         let store = self.0.database.store();
         let partitions = self.partitions(stream)?;
-        let (snapshot, mut idempotency_keys) = (store.snapshot(), 0);
+        let (snapshot, mut idempotency_keys) = (store.snapshot(Reach::Disk)?, 0);
         let (lower, upper) = (keys::generation(stream.id, 0), keys::generation(stream.id, u64::MAX));
         let mut scan = store.scan(Space::Streams, &lower, &upper, &snapshot, Reach::Disk);
         while scan.next()?.is_some() {

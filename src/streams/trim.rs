@@ -173,7 +173,7 @@ fn bytes(
     if low >= high {
         return Ok(None);
     }
-    let (snapshot, place) = (store.snapshot(), |offset| (stream.id, partition, offset));
+    let (snapshot, place) = (store.snapshot(Reach::Disk)?, |offset| (stream.id, partition, offset));
     let before = read::chunk_at(store, &snapshot, Reach::Disk, place(low), |chunk| Ok(chunk.bytes_before()))?;
     let all = read::chunk_at(store, &snapshot, Reach::Disk, place(high - 1), |chunk| Ok(chunk.bytes))?;
     Ok(before.zip(all))
@@ -186,7 +186,7 @@ fn drop_generations(database: &Database, stream: &Stream, state: &State) -> Resu
         let mut batch = Batch::default();
         batch.set_gives_back();
         database.store().delete_range(&mut batch, Space::Streams, &lower, &upper);
-        database.store().write(&batch, Durability::Soft)?;
+        database.store().write(&mut batch, Durability::Soft)?;
         database.store().remove_files_between(Space::Streams, &lower, &upper)?;
         // Of the others, which hold keys of the next generation, too, the rest.
         database.store().compact_between(Space::Streams, &lower, &upper)?;

@@ -15,8 +15,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::Database;
 use super::catalogue::{Catalogue, StoredState};
+use super::{Database, KnownKeys};
 use crate::encoding::{Value, key};
 use crate::error::{Error, Result};
 use crate::indexes::{self, KeyRange, Keys, Matches, Sharing};
@@ -26,6 +26,9 @@ use crate::storage::{Batch, Reach, Space};
 
 /// Approximate number of records in a piece of work.
 const PIECE_ROWS: usize = 256;
+
+/// The number of records in a piece of a build in a remote store, which is one transaction that depends on all of them.
+const REMOTE_PIECE_ROWS: usize = 64;
 
 /// Approximate number of bytes of records that a piece of a build reads, and of deletes that a piece of reclaiming writes: both hold the
 /// locks of the records meanwhile.
@@ -38,6 +41,9 @@ const CHECKPOINT_PIECES: u32 = 64;
 /// have been set back.
 const WHOLE_SEARCH: Duration = Duration::from_secs(60);
 
+/// The interval at which bytes of replaced blobs are searched for in a remote store.
+const REPLACED_SEARCH: Duration = Duration::from_secs(60);
+
 /// The longest time, in microseconds, that a write may take from the choice of its deadline to its commit without being found late.
 const COMMITTED_WITHIN: i64 = 10_000_000;
 
@@ -48,6 +54,8 @@ pub(super) struct Background {
     pieces_since_checkpoint: u32,
     /// By table.
     searches: HashMap<u32, Search>,
+    /// When replaced blobs were last searched for.
+    replaced_searched: Option<Instant>,
     /// The tables with damaged expired records. The first one in each was logged.
     damaged: HashSet<u32>,
 }
@@ -98,7 +106,28 @@ struct Reclaimed {
 
 impl Background {
     pub(super) fn new(catalogue: Catalogue) -> Self {
-        Self { catalogue, pieces_since_checkpoint: 0, searches: HashMap::new(), damaged: HashSet::new() }
+        Self {
+            catalogue,
+            pieces_since_checkpoint: 0,
+            searches: HashMap::new(),
+            replaced_searched: None,
+            damaged: HashSet::new(),
+        }
+    }
+
+    /// Goes on with the catalogue that another server has left.
+    pub(super) fn replace(&mut self, catalogue: Catalogue) {
+        self.catalogue = catalogue;
+        self.pieces_since_checkpoint = 0;
+    }
+
+    /// Returns whether replaced blobs are to be searched for now.
+    fn is_due(&mut self, interval: Duration) -> bool {
+        let is_due = self.replaced_searched.is_none_or(|last| last.elapsed() >= interval);
+        if is_due {
+            self.replaced_searched = Some(Instant::now());
+        }
+        is_due
     }
 
     /// Logs, once for each table, that damaged expired records cannot be deleted.
@@ -120,10 +149,16 @@ impl Database {
         self.store().note_synced();
         // Whoever works now may wait for what this thread holds.
         self.check_not_held(|_| true)?;
+        if !self.is_worker() {
+            return Ok(false);
+        }
         let mut background = self.shared.background.lock();
         let abandoned = self.shared.abandoned.lock().pop();
         if let Some((table, upload)) = abandoned {
             return self.remove_upload(table, upload).map(|()| true);
+        }
+        if self.store().is_remote() && background.is_due(REPLACED_SEARCH) {
+            self.remove_left()?;
         }
         if let Some(index) = background.catalogue.dropped.first().copied() {
             return self.remove_entries(&mut background, index).map(|()| true);
@@ -147,11 +182,13 @@ impl Database {
 
     /// Removes the entries of a dropped index.
     fn remove_entries(&self, background: &mut Background, index: u32) -> Result<()> {
-        let (store, mut batch) = (self.store(), Batch::default());
-        indexes::drop_entries(store, &mut batch, index);
-        store.write(&batch, Durability::Soft)?;
+        let store = self.store();
+        store.atomically(Durability::Soft, |batch| {
+            indexes::drop_entries(store, batch, index);
+            Ok(())
+        })?;
         store.remove_files(Space::Indexes, index)?;
-        self.change(background, Batch::default(), |catalogue| catalogue.dropped.retain(|dropped| *dropped != index))
+        self.change(background, |_| (), |catalogue| catalogue.dropped.retain(|dropped| *dropped != index))
     }
 
     /// Continues with the first index of a table that is being built.
@@ -164,11 +201,12 @@ impl Database {
         let StoredState::Building { after, records } = &mut stored.state else {
             return Err(Error::corrupt(format!("index {} is not being built", index.id)));
         };
-        let keys = indexes::keys_after(self.store(), table.id, after.as_deref(), PIECE_ROWS, PIECE_BYTES)?;
+        let rows = if self.store().is_remote() { REMOTE_PIECE_ROWS } else { PIECE_ROWS };
+        let keys = indexes::keys_after(self.store(), table.id, after.as_deref(), rows, PIECE_BYTES)?;
         let Some(last) = keys.last().and_then(|key| key::id_of_record(key)).map(str::to_owned) else {
             let records = *records;
-            self.change(background, Batch::default(), |catalogue| catalogue.set_state(index.id, StoredState::Ready))?;
-            index.set_state(IndexState::Ready { since: self.store().latest_sequence() });
+            self.change(background, |_| (), |catalogue| catalogue.set_state(index.id, StoredState::Ready))?;
+            index.set_state(IndexState::Ready { since: self.store().latest_sequence()? });
             tracing::info!("built {} from {records} records", name(table, index));
             return Ok(());
         };
@@ -187,13 +225,21 @@ impl Database {
         index.set_built_records(*records);
         background.pieces_since_checkpoint += 1;
         if background.pieces_since_checkpoint >= CHECKPOINT_PIECES {
-            self.change(background, Batch::default(), |_| ())?;
+            self.change(background, |_| (), |_| ())?;
         }
         Ok(())
     }
 
     /// Writes the entries of some records while holding their locks.
     fn build_from(&self, table: &Table, index: &Index, keys: &[Vec<u8>]) -> Result<Option<Sharing>> {
+        if self.store().is_remote() {
+            let mut known = KnownKeys::of(self);
+            keys.iter().filter_map(|key| key::id_of_record(key)).for_each(|id| known.add_record(table, id));
+            return self.run(known, false, |transaction| {
+                self.depend_on_worker(&mut transaction.batch)?;
+                indexes::build_for(self.store(), &mut transaction.batch, table, index, keys)
+            });
+        }
         let slot = |key: &Vec<u8>| self.shared.locks.slot(table.id, &key[size_of::<u32>()..]);
         let mut slots: Vec<Slot> = keys.iter().map(slot).collect();
         let _guards = self.lock_all(&mut slots, Wait::AtMost(self.lock_wait))?;
@@ -208,9 +254,9 @@ impl Database {
     /// Marks an index as failed.
     fn fail(&self, background: &mut Background, table: &Table, index: &Index, why: String) -> Result<()> {
         let said = format!("cannot build {}: {why}. The index is not used{}", name(table, index), unbound(index));
-        let mut batch = Batch::default();
-        indexes::drop_entries(self.store(), &mut batch, index.id);
-        self.change(background, batch, |catalogue| catalogue.set_state(index.id, StoredState::Failed { why }))?;
+        let failed = StoredState::Failed { why };
+        let drop_entries = |batch: &mut Batch| indexes::drop_entries(self.store(), batch, index.id);
+        self.change(background, drop_entries, |catalogue| catalogue.set_state(index.id, failed.clone()))?;
         // Only after the failure is recorded: an index that may still be built has to be maintained. Entries that writers add until they
         // notice are removed with the index's number when the store is opened again.
         index.set_state(IndexState::Failed);
@@ -242,7 +288,7 @@ impl Database {
             range.intersect(KeyRange { lower: from, upper: Vec::new() });
         }
         let (store, mut keys) = (self.store(), Keys::default());
-        let snapshot = store.snapshot();
+        let snapshot = store.snapshot(Reach::Disk)?;
         let scan = store.scan(Space::Indexes, &range.lower, &range.upper, &snapshot, Reach::Disk);
         let mut entries = Matches::of(scan, table, index, &range).keeping_values();
         while keys.len() < PIECE_ROWS && entries.append(&mut keys)? {}
@@ -267,8 +313,9 @@ impl Database {
 
     /// Deletes those of the given records that have expired, in one transaction, as many as fit in one piece.
     fn delete_expired(&self, table: &Table, ids: &[&str]) -> Result<Reclaimed> {
-        let slots = ids.iter().map(|id| self.shared.locks.slot(table.id, id.as_bytes())).collect();
-        self.run(slots, false, |transaction| {
+        let known = KnownKeys::of_records(self, table, ids);
+        self.run(known, false, |transaction| {
+            self.depend_on_worker(&mut transaction.batch)?;
             let mut reclaimed = Reclaimed::default();
             for id in ids {
                 if transaction.batch.bytes() >= PIECE_BYTES {
@@ -288,13 +335,21 @@ impl Database {
         })
     }
 
-    /// Changes the catalogue and writes it, together with what is staged already. On an error the catalogue stays as it was.
-    fn change(&self, background: &mut Background, mut batch: Batch, change: impl FnOnce(&mut Catalogue)) -> Result<()> {
-        let mut changed = background.catalogue.clone();
-        change(&mut changed);
-        changed.stage(self.store(), &mut batch)?;
-        self.store().write(&batch, Durability::Strong)?;
-        background.catalogue = changed;
+    /// Changes the catalogue and writes it, together with what `stage` stages. On an error the catalogue stays as it was.
+    fn change(
+        &self,
+        background: &mut Background,
+        stage: impl Fn(&mut Batch),
+        change: impl Fn(&mut Catalogue),
+    ) -> Result<()> {
+        background.catalogue = self.store().atomically(Durability::Strong, |batch| {
+            self.depend_on_worker(batch)?;
+            stage(batch);
+            let mut changed = background.catalogue.clone();
+            change(&mut changed);
+            changed.stage(self.store(), batch)?;
+            Ok(changed)
+        })?;
         background.pieces_since_checkpoint = 0;
         Ok(())
     }

@@ -10,6 +10,7 @@ use std::ops::RangeInclusive;
 use bytes::Bytes;
 use jiff::Timestamp;
 
+use super::KnownKeys;
 use super::ids::Maker;
 use super::{Owned, Shared, below, uniques};
 use crate::encoding::body::{parse_array, parse_object};
@@ -17,7 +18,6 @@ use crate::encoding::record::NEVER;
 use crate::encoding::value::{Date, Value};
 use crate::encoding::{Fields, Record, record, url};
 use crate::error::{Error, Result};
-use crate::locking::{Locks, Slot};
 use crate::schema::{Kind, Stamp, Table};
 
 /// An id longer than this is refused.
@@ -31,18 +31,18 @@ pub(super) struct New<'t> {
 }
 
 impl<'t> New<'t> {
-    /// Adds the slots of the locks that it needs.
+    /// Adds the keys that it needs.
     ///
     /// # Errors
     /// `Corrupt`, which would be a defect.
-    pub(super) fn name_keys(&self, locks: &Locks, slots: &mut Vec<Slot>) -> Result<()> {
+    pub(super) fn name_keys(&self, known: &mut KnownKeys<'_>) -> Result<()> {
         let table = self.record.table();
         if !self.made {
-            slots.push(locks.slot(table.id, self.record.id()?.as_bytes()));
+            known.add_record(table, &self.record.id()?);
         }
         for index in uniques::of(table) {
             if let Some(entry) = uniques::entry(index, &self.record.value(index.attribute)?) {
-                slots.push(uniques::slot(locks, index, &entry));
+                known.add_entry(index, entry);
             }
         }
         Ok(())
@@ -115,14 +115,17 @@ impl<'t, 'v> Whole<'t, 'v> {
         parsed.collect()
     }
 
-    /// Adds the slots of the locks that it needs.
-    pub(super) fn name_keys(&self, locks: &Locks, slots: &mut Vec<Slot>) {
+    /// Adds the keys that it needs.
+    pub(super) fn name_keys(&self, known: &mut KnownKeys<'_>) {
         let table = self.fields.table();
-        slots.extend(self.id.as_ref().map(|id| locks.slot(table.id, id.as_bytes())));
+        if let Some(id) = &self.id {
+            known.add_record(table, id);
+        }
         for index in uniques::of(table) {
             let value = self.fields.values()[index.attribute].as_ref();
-            let entry = value.and_then(|value| uniques::entry(index, value));
-            slots.extend(entry.map(|entry| uniques::slot(locks, index, &entry)));
+            if let Some(entry) = value.and_then(|value| uniques::entry(index, value)) {
+                known.add_entry(index, entry);
+            }
         }
     }
 }

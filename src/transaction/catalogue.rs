@@ -15,17 +15,18 @@ pub(super) use self::format::{Catalogue, StoredState};
 use self::format::{
     Deadline, StoredAttribute, StoredIndex, StoredLayout, StoredStream, StoredTable, names_of, type_of,
 };
+use super::members::{self, Members};
 use crate::encoding::record::layout::keeps_entries;
 use crate::error::{Error, Result};
 use crate::indexes;
 use crate::schema::{Durability, IndexKind, IndexState, Kind, Schema, Stream, Table};
 use crate::storage::{Batch, Reach, Space, Store};
 
-const KEY: &[u8] = b"catalogue";
+pub(super) const KEY: &[u8] = b"catalogue";
 
 /// What opening a store may do to data that its schema does not name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Migration {
+pub enum Migration {
     /// Nothing: a schema that would change anything is refused.
     ChangesNothing,
     /// Tables keep their records, which are available again under a schema that names them. Removing attributes is refused.
@@ -37,15 +38,18 @@ pub(super) enum Migration {
 /// Assigns the stored numbers to the schema and records the work needed to bring the store in step. `now`: microseconds since 1970.
 ///
 /// # Errors
-/// `Invalid` if changed attributes of a table with records would lose values, an attribute became required for which a record has no
+/// Of a remote store, `Invalid` if it would change what other servers work with, and `Raced` if one of them was faster. `Invalid` if changed
+/// attributes of a table with records would lose values, an attribute became required for which a record has no
 /// value, a stream has fewer partitions than before, a table became a stream or the reverse, or one with records is to be kept in Redis.
 pub(super) fn reconcile(
     store: &Store,
+    members: &Members,
     mut schema: Schema,
     migration: Migration,
     now: i64,
 ) -> Result<(Schema, Catalogue)> {
-    let stored = store.get(Space::Meta, KEY, Reach::Disk)?;
+    let mut batch = Batch::default();
+    let stored = store.get_for(&mut batch, Space::Meta, KEY, Reach::Disk)?;
     let mut catalogue = match &stored {
         Some(bytes) => Catalogue::read(bytes)?,
         None => Catalogue::new(),
@@ -53,6 +57,7 @@ pub(super) fn reconcile(
     match migration {
         Migration::ChangesNothing => check_unchanged(&catalogue, &schema)?,
         // Before format 3 the catalogue was written when an index was complete, so an interrupted build has left entries.
+        _ if store.is_remote() => {}
         _ => indexes::drop_from(store, catalogue.next_index)?,
     }
     if migration != Migration::DropsData {
@@ -73,15 +78,24 @@ pub(super) fn reconcile(
     for stream in &mut schema.streams {
         number_stream(&mut catalogue, stream)?;
     }
-    let mut batch = Batch::default();
     let dropped = match migration {
         Migration::ChangesNothing | Migration::KeepsData => Vec::new(),
         Migration::DropsData => drop_unnamed(store, &mut batch, &mut catalogue, &schema, &mut deleted)?,
     };
     let after = catalogue.to_json()?;
-    if migration != Migration::ChangesNothing && stored.as_deref() != Some(&after[..]) {
+    let is_changed = migration != Migration::ChangesNothing && stored.as_deref() != Some(&after[..]);
+    if is_changed {
         store.put(&mut batch, Space::Meta, KEY, &after);
-        store.write(&batch, Durability::Strong)?;
+    }
+    match (store.is_remote(), migration) {
+        (true, Migration::ChangesNothing) => members::check_alone(store)?,
+        (true, _) => {
+            let begun = members.join(store, &mut batch, &catalogue, is_changed)?;
+            store.write(&mut batch, Durability::Strong)?;
+            store.set_lease(Some(begun + members::LEASE));
+        }
+        (false, _) if is_changed => store.write(&mut batch, Durability::Strong)?,
+        (false, _) => {}
     }
     for what in deleted {
         tracing::warn!("--migrate deletes what is not in the schema: {what}");
@@ -108,6 +122,15 @@ pub(super) fn reconcile(
 }
 
 impl Catalogue {
+    /// Reads the stored one, on which a batch then depends.
+    ///
+    /// # Errors
+    /// `Corrupt` if there is none; what the engine returns.
+    pub(super) fn stored(store: &Store, batch: &mut Batch) -> Result<Self> {
+        let stored = store.get_for(batch, Space::Meta, KEY, Reach::Disk)?;
+        Self::read(&stored.ok_or_else(|| Error::corrupt("the store has no catalogue"))?)
+    }
+
     /// Stages the catalogue.
     ///
     /// # Errors
@@ -303,7 +326,7 @@ fn moved_away(table: &Table) -> Error {
 }
 
 fn has_records(store: &Store, table: u32) -> Result<bool> {
-    let snapshot = store.snapshot();
+    let snapshot = store.snapshot(Reach::Disk)?;
     let mut records = indexes::all_records(store, table, &snapshot);
     records.next().map(|first| first.is_some())
 }

@@ -105,11 +105,11 @@ impl Transaction<'_> {
         }
     }
 
-    fn owner(&self, entry: &[u8]) -> Result<Option<String>> {
+    fn owner(&mut self, entry: &[u8]) -> Result<Option<String>> {
         if let Some(owner) = self.written.as_ref().and_then(|written| written.owners.get(entry)) {
             return Ok(owner.clone());
         }
-        let owner = self.database.store().get(Space::Indexes, entry, self.database.reach)?;
+        let owner = self.get(Space::Indexes, entry)?;
         Ok(owner.map(|id| String::from_utf8_lossy(&id).into_owned()))
     }
 

@@ -8,7 +8,7 @@
 //! A truncation removes everything stored under the number of its table, including the first chunks of uploads under way. So it retires
 //! their numbers: no record can refer to them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use parking_lot::Mutex;
 
@@ -19,6 +19,9 @@ use crate::storage::{Batch, Reach, Space, Store};
 
 /// Numbers reserved in the store at once, with one write.
 const BLOCK: u64 = 1024;
+
+/// Microseconds for which a remote store keeps the bytes of a blob that was replaced, for those who still read it.
+const KEPT_FOR: i64 = 10 * 60 * 1_000_000;
 
 /// The numbers handed out, and those that are retired.
 pub(super) struct Uploads(Mutex<Numbers>);
@@ -37,19 +40,23 @@ impl Uploads {
     /// # Errors
     /// `Corrupt` if the list is damaged; what the engine returns.
     pub(super) fn open(store: &Store) -> Result<Self> {
+        if store.is_remote() {
+            // Those of other servers are under way.
+            return Ok(Self(Mutex::new(Numbers { next: 0, end: 0, retired: HashMap::new() })));
+        }
         let (lower, upper) = (key::UPLOADS, 1u32.to_be_bytes());
-        let (snapshot, mut batch, mut next) = (store.snapshot(), Batch::default(), 1);
+        let (snapshot, mut batch, mut next) = (store.snapshot(Reach::Disk)?, Batch::default(), 1);
         let mut list = store.scan(Space::Blobs, &lower, &upper, &snapshot, Reach::Disk);
         while let Some((key, value)) = list.next()? {
             if key == key::UPLOADS {
-                next = u64::from_le_bytes(value.try_into().map_err(|_| damaged())?);
+                next = number_in(value)?;
                 continue;
             }
             let (table, upload, _) = key::parts_of_blob(&key[lower.len()..]).ok_or_else(damaged)?;
-            remove(store, &mut batch, table, upload);
+            stage_removal(store, &mut batch, table, upload);
         }
         if !batch.is_empty() && !store.is_read_only() {
-            store.write(&batch, Durability::Soft)?;
+            store.write(&mut batch, Durability::Soft)?;
         }
         Ok(Self(Mutex::new(Numbers { next, end: next, retired: HashMap::new() })))
     }
@@ -62,10 +69,13 @@ impl Uploads {
         let mut numbers = self.0.lock();
         if numbers.next == numbers.end {
             // What is written under a number follows this in the log, so it cannot survive without it.
-            let mut batch = Batch::default();
-            store.put(&mut batch, Space::Blobs, &key::UPLOADS, &(numbers.end + BLOCK).to_le_bytes());
-            store.write(&batch, Durability::Soft)?;
-            numbers.end += BLOCK;
+            numbers.next = store.atomically(Durability::Soft, |batch| {
+                let stored = store.get_for(batch, Space::Blobs, &key::UPLOADS, Reach::Disk)?;
+                let first = stored.map_or(Ok(1), |value| number_in(&value))?;
+                store.put(batch, Space::Blobs, &key::UPLOADS, &(first + BLOCK).to_le_bytes());
+                Ok(first)
+            })?;
+            numbers.end = numbers.next + BLOCK;
         }
         numbers.next += 1;
         Ok(numbers.next - 1)
@@ -84,15 +94,116 @@ impl Uploads {
     }
 }
 
-/// Stages the removal of an upload, under way or not.
-pub(super) fn remove(store: &Store, batch: &mut Batch, table: u32, upload: u64) {
-    remove_bytes(store, batch, table, upload);
+/// Removes an upload that no record refers to.
+///
+/// # Errors
+/// What the engine returns.
+pub(super) fn remove(store: &Store, table: u32, upload: u64) -> Result<()> {
+    let mut batch = Batch::default();
+    if store.is_remote() {
+        // The bytes first: they are found by the list.
+        store.destroy(&mut batch, Space::Blobs, &key::upload(table, upload));
+        store.write(&mut batch, Durability::Soft)?;
+        batch.clear();
+        store.delete(&mut batch, Space::Blobs, &key::under_way(table, upload));
+    } else {
+        stage_removal(store, &mut batch, table, upload);
+    }
+    store.write(&mut batch, Durability::Soft)
+}
+
+fn stage_removal(store: &Store, batch: &mut Batch, table: u32, upload: u64) {
+    store.delete_range(batch, Space::Blobs, &key::upload(table, upload), &key::upload(table, upload + 1));
     store.delete(batch, Space::Blobs, &key::under_way(table, upload));
 }
 
-/// Stages the removal of the bytes of a finished upload.
-pub(super) fn remove_bytes(store: &Store, batch: &mut Batch, table: u32, upload: u64) {
-    store.delete_range(batch, Space::Blobs, &key::upload(table, upload), &key::upload(table, upload + 1));
+/// Stages the removal of the bytes of a finished upload. Of a remote store, where readers have no snapshot, it puts the upload on the list
+/// with the time, in microseconds since 1970.
+pub(super) fn remove_bytes(store: &Store, batch: &mut Batch, table: u32, upload: u64, now: i64) {
+    match store.is_remote() {
+        true => store.put(batch, Space::Blobs, &key::under_way(table, upload), &now.to_le_bytes()),
+        false => {
+            store.delete_range(batch, Space::Blobs, &key::upload(table, upload), &key::upload(table, upload + 1));
+        }
+    }
+}
+
+/// Stages that no upload to a table is under way: where there are several servers, only the list tells them that the table was truncated.
+pub(super) fn clear_table(store: &Store, batch: &mut Batch, table: u32) {
+    if store.is_remote() {
+        store.delete_range(batch, Space::Blobs, &key::under_way(table, 0), &key::under_way(table + 1, 0));
+    }
+}
+
+/// Returns the uploads on the list, by table and number: no record refers to them.
+///
+/// # Errors
+/// `Corrupt` if it is damaged; what the engine returns.
+pub(super) fn unfinished(store: &Store) -> Result<HashSet<(u32, u64)>> {
+    let mut found = HashSet::new();
+    each_listed(store, |table, number, _| {
+        found.insert((table, number));
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// Visits the uploads on the list: their tables and numbers, and the value.
+fn each_listed(store: &Store, mut visit: impl FnMut(u32, u64, &[u8]) -> Result<()>) -> Result<()> {
+    let (lower, upper) = (key::UPLOADS, 1u32.to_be_bytes());
+    let snapshot = store.snapshot(Reach::Disk)?;
+    let mut list = store.scan(Space::Blobs, &lower, &upper, &snapshot, Reach::Disk);
+    while let Some((key, value)) = list.next()? {
+        if key != lower {
+            let (table, number, _) = key::parts_of_blob(&key[lower.len()..]).ok_or_else(damaged)?;
+            visit(table, number, value)?;
+        }
+    }
+    Ok(())
+}
+
+/// An upload on the list of a remote store.
+pub(super) struct Listed {
+    pub table: u32,
+    pub number: u64,
+    why: Why,
+}
+
+/// Why an upload is on the list.
+enum Why {
+    /// This server has it under way.
+    UnderWay([u8; 16]),
+    /// Its blob was replaced at this time, in microseconds since 1970.
+    Replaced(i64),
+}
+
+impl Listed {
+    /// Returns whether it can be removed: its server does not live, or nobody can be reading the blob any more.
+    pub fn is_left(&self, now: i64, lives: impl Fn(&[u8; 16]) -> bool) -> bool {
+        match &self.why {
+            Why::UnderWay(server) => !lives(server),
+            Why::Replaced(at) => at.saturating_add(KEPT_FOR) <= now,
+        }
+    }
+}
+
+/// Returns the list of uploads of a remote store.
+///
+/// # Errors
+/// `Corrupt` if it is damaged; what the engine returns.
+pub(super) fn listed(store: &Store) -> Result<Vec<Listed>> {
+    let mut found = Vec::new();
+    each_listed(store, |table, number, value| {
+        let replaced = value.try_into().map(i64::from_le_bytes).map(Why::Replaced);
+        let why = replaced.or_else(|_| value.try_into().map(Why::UnderWay)).map_err(|_| damaged())?;
+        found.push(Listed { table, number, why });
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+fn number_in(value: &[u8]) -> Result<u64> {
+    value.try_into().map(u64::from_le_bytes).map_err(|_| damaged())
 }
 
 fn damaged() -> Error {

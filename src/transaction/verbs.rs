@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::indexes;
 use crate::locking::Wait;
 use crate::schema::{Durability, Kind, Stamp, Table};
-use crate::storage::Space;
+use crate::storage::{Pinned, Space};
 
 /// Maximum number of staged bytes of a transaction at which it accepts another change.
 const CHANGED_BYTES: usize = 128 << 20;
@@ -256,7 +256,7 @@ impl<'d> Transaction<'d> {
         id: &str,
         attribute: usize,
         upload: Option<u64>,
-        accept: impl Fn(Option<u64>) -> Result<()>,
+        accept: impl Fn(&mut Self, Option<u64>) -> Result<()>,
     ) -> Result<()> {
         self.database.check_issued(table)?;
         if !table.blobs.contains(&attribute) {
@@ -264,7 +264,7 @@ impl<'d> Transaction<'d> {
         }
         self.hold(table.id, id.as_bytes())?;
         let before = self.open(table, id)?.ok_or_else(|| not_found(table, id))?;
-        accept(before.upload(attribute))?;
+        accept(self, before.upload(attribute))?;
         if upload.is_some_and(|upload| self.database.shared.uploads.is_retired(table.id, upload)) {
             let detail = format!("all records of {} were deleted while the blob was uploaded", table.name);
             return Err(Error::NotFound { detail });
@@ -414,17 +414,17 @@ impl<'d> Transaction<'d> {
         let Some(follower) = self.follower.take() else {
             return match self.batch.is_empty() {
                 true => Ok(()),
-                false => self.database.write(&self.batch, self.durability),
+                false => self.database.write(&mut self.batch, self.durability),
             };
         };
         let outcome = match self.batch.is_empty() {
             true => Ok(()),
-            false => self.database.write(&self.batch, Durability::Soft),
+            false => self.database.write(&mut self.batch, Durability::Soft),
         };
         match &outcome {
             Ok(()) => follower.written(),
             // Refused before it was begun.
-            Err(Error::Busy { .. } | Error::WouldBlock | Error::Invalid { .. }) => {}
+            Err(Error::Busy { .. } | Error::WouldBlock | Error::Invalid { .. } | Error::Raced) => {}
             Err(_) => follower.failed(),
         }
         outcome?;
@@ -498,7 +498,8 @@ impl<'d> Transaction<'d> {
         for &attribute in &table.blobs {
             let (was, is) = (before.upload(attribute), after.and_then(|after| after.upload(attribute)));
             if let Some(upload) = was.filter(|_| was != is) {
-                uploads::remove_bytes(self.database.store(), &mut self.batch, table.id, upload);
+                let now = self.now();
+                uploads::remove_bytes(self.database.store(), &mut self.batch, table.id, upload, now);
             }
         }
     }
@@ -556,15 +557,31 @@ impl<'d> Transaction<'d> {
         Ok(Some(record))
     }
 
+    /// Reads what will be needed, if the store is remote: all of it in one request.
+    pub(super) fn read_ahead(&mut self, keys: &[(Space, Vec<u8>)]) -> Result<()> {
+        if keys.is_empty() {
+            return Ok(());
+        }
+        self.database.store().read_ahead(&mut self.batch, keys, self.database.reach)
+    }
+
+    /// Reads a value on which this transaction depends.
+    ///
+    /// # Errors
+    /// As [`Store::get_for`](crate::storage::Store::get_for).
+    pub(crate) fn get(&mut self, space: Space, key: &[u8]) -> Result<Option<Pinned<'d>>> {
+        self.database.store().get_for(&mut self.batch, space, key, self.database.reach)
+    }
+
     /// Returns a record as stored, or as written by this transaction.
-    fn stored<'t>(&self, table: &'t Table, id: &str) -> Result<Option<Read<'t, 'd>>> {
+    fn stored<'t>(&mut self, table: &'t Table, id: &str) -> Result<Option<Read<'t, 'd>>> {
         KEY.with_borrow_mut(|key| {
             key::record(table.id, id, key);
             if let Some(bytes) = self.written.as_ref().and_then(|written| written.records.get(key)) {
                 return bytes.clone().map(|bytes| Record::trusted(table, Current::Rewritten(bytes))).transpose();
             }
             let database = self.database;
-            let stored = database.store().get(Space::Records, key, database.reach)?;
+            let stored = database.store().get_for(&mut self.batch, Space::Records, key, database.reach)?;
             stored.map(|bytes| Record::open(table, bytes)).transpose()
         })
     }

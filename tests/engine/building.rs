@@ -215,9 +215,9 @@ fn a_truncation_meets_a_build() {
 fn an_index_is_ready_for_later_snapshots() {
     let directory = filled();
     let database = open_idle(directory.path(), INDEXED).expect("indexes may be added");
-    let before = database.store().snapshot().sequence();
+    let before = database.store().snapshot(Reach::Disk).expect("it is embedded").sequence();
     database.catch_up().expect("it can be built");
-    let after = database.store().snapshot().sequence();
+    let after = database.store().snapshot(Reach::Disk).expect("it is embedded").sequence();
     for index in &database.table("T").expect("it exists").indexes {
         assert!(!index.is_ready_at(before) && index.is_ready_at(after));
         assert!(matches!(index.state(), IndexState::Ready { since } if since > 0));
@@ -252,7 +252,7 @@ fn a_corrupt_record_fails_the_index_and_not_the_database() {
     bytes[20] ^= 1;
     let mut batch = strata::storage::Batch::default();
     database.store().put(&mut batch, Space::Records, &key, &bytes);
-    database.store().write(&batch, strata::schema::Durability::Soft).expect("there is room");
+    database.store().write(&mut batch, strata::schema::Durability::Soft).expect("there is room");
     drop(database);
     let sdl = BARE.replace("name: String", "name: String @indexed");
     let database = open(directory.path(), &sdl).expect("the schema is right");

@@ -244,7 +244,7 @@ fn damage(database: &Database, table: &str, id: &str) {
     bytes[20] ^= 1;
     let mut batch = Batch::default();
     store.put(&mut batch, Space::Records, &key, &bytes);
-    store.write(&batch, Durability::Soft).expect("there is room");
+    store.write(&mut batch, Durability::Soft).expect("there is room");
 }
 
 #[test]
@@ -420,7 +420,7 @@ fn a_blob_expires_with_its_record() {
     let table = database.table("T").expect("it exists");
     assert_eq!(create(&database, "T", r#"{"id":"1"}"#), "ok");
     let upload = database.begin_upload(table, "1").expect("there are numbers");
-    let set = || database.set_blob(table, "1", 1, Some(upload), |_| Ok(()), |_: &Store, _: &mut Batch| {});
+    let set = || database.set_blob(table, "1", 1, Some(upload), |_, _| Ok(()), |_: &Store, _: &mut Batch| {});
     set().expect("it lives");
     let read = || Reader::open(&database, table, "1", 1);
     assert_eq!(outcome(&read()), "corrupt", "nothing was stored under the number");

@@ -202,7 +202,7 @@ fn a_blob_stays_with_its_record() {
             "1",
             attribute,
             upload,
-            |_| Ok(()),
+            |_, _| Ok(()),
             |_: &Store, _: &mut Batch| {},
         )
     };

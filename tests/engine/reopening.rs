@@ -36,7 +36,7 @@ fn filled(sdl: &str) -> tempfile::TempDir {
 
 fn entries(database: &Database, index: u32) -> usize {
     let (lower, upper) = (index.to_be_bytes(), (index + 1).to_be_bytes());
-    let snapshot = database.store().snapshot();
+    let snapshot = database.store().snapshot(Reach::Disk).expect("it is embedded");
     let mut scan = database.store().scan(Space::Indexes, &lower, &upper, &snapshot, Reach::Disk);
     let mut count = 0;
     while scan.next().expect("readable").is_some() {
@@ -225,7 +225,7 @@ fn catalogue(database: &Database) -> String {
 fn set_catalogue(database: &Database, catalogue: &str) {
     let mut batch = Batch::default();
     database.store().put(&mut batch, Space::Meta, b"catalogue", catalogue.as_bytes());
-    database.store().write(&batch, strata::schema::Durability::Soft).expect("there is room");
+    database.store().write(&mut batch, strata::schema::Durability::Soft).expect("there is room");
 }
 
 #[test]
@@ -392,7 +392,7 @@ fn what_is_synced_is_noted_by_work_that_has_nothing_else_to_do() {
         serde_json::from_slice::<serde_json::Value>(&file).expect("it is JSON")["synced"].as_u64()
     };
     let begun = std::time::Instant::now();
-    while noted() != Some(database.store().latest_sequence()) {
+    while noted() != Some(database.store().latest_sequence().expect("it is embedded")) {
         assert!(begun.elapsed().as_secs() < 300, "never: {:?} is noted", noted());
         database.work().expect("a healthy store");
         std::thread::sleep(std::time::Duration::from_millis(10));

@@ -180,7 +180,7 @@ fn while_blobs_are_flushed_there_is_room_for_more() {
         for number in 0..12u32 {
             let (mut batch, key) = (Batch::default(), [round.to_be_bytes(), number.to_be_bytes()].concat());
             store.put(&mut batch, Space::Blobs, &key, &piece);
-            store.write(&batch, Durability::Soft).unwrap();
+            store.write(&mut batch, Durability::Soft).unwrap();
             assert!(
                 store.has_room_for(strata::storage::Space::Blobs).unwrap(),
                 "round {round}, after {} MiB",
@@ -291,7 +291,7 @@ fn damage(server: &Server, chunk: u32) {
     bytes[4000] ^= 0x20;
     let mut batch = Batch::default();
     database.store().put(&mut batch, Space::Blobs, &key, &bytes);
-    database.store().write(&batch, Durability::Soft).unwrap();
+    database.store().write(&mut batch, Durability::Soft).unwrap();
 }
 
 #[test]

@@ -267,7 +267,7 @@ fn a_list_that_cannot_be_made_to_its_end_breaks_off() {
     let (database, mut batch) = (server.database(), strata::storage::Batch::default());
     let key = [&database.table("Product").unwrap().id.to_be_bytes()[..], b"190"].concat();
     database.store().put(&mut batch, strata::storage::Space::Records, &key, b"no record");
-    database.store().write(&batch, strata::schema::Durability::Soft).unwrap();
+    database.store().write(&mut batch, strata::schema::Durability::Soft).unwrap();
     let mut connection = Connection::open(server.url());
     connection.send("GET /Product?sort=id HTTP/1.1\r\nhost: localhost\r\n\r\n");
     let mut head = Vec::new();

@@ -18,7 +18,7 @@ fn store(server: &Server, table: &str, id: &str, body: &str) {
     indexes::add(database.store(), &mut batch, id, &record).unwrap();
     key::record(table.id, id, &mut key);
     database.store().put(&mut batch, Space::Records, &key, record.bytes());
-    database.store().write(&batch, Durability::Soft).unwrap();
+    database.store().write(&mut batch, Durability::Soft).unwrap();
 }
 
 #[test]

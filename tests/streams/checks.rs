@@ -31,7 +31,7 @@ fn damaged_and_missing_chunks_are_found() {
     let (store, mut batch) = (opened.database.store(), Batch::default());
     store.put(&mut batch, Space::Streams, &chunk(&opened, 1), b"damaged");
     store.delete(&mut batch, Space::Streams, &chunk(&opened, 3));
-    store.write(&batch, Durability::Soft).unwrap();
+    store.write(&mut batch, Durability::Soft).unwrap();
     let found = disagreements(&opened.database).unwrap();
     assert!(
         found.iter().any(|line| line.contains("offset 1 of partition 0") && line.contains("too short")),
@@ -45,7 +45,7 @@ fn events_before_a_damaged_chunk_can_be_read() {
     let (_directory, opened) = five_events();
     let (store, mut batch) = (opened.database.store(), Batch::default());
     store.put(&mut batch, Space::Streams, &chunk(&opened, 3), b"damaged");
-    store.write(&batch, Durability::Soft).unwrap();
+    store.write(&mut batch, Durability::Soft).unwrap();
     for most in [1, 100] {
         let (events, page) = opened.page(opened.stream("Click"), 0, Start::Offset(2), most).unwrap();
         assert_eq!((events.len(), page.next), (1, 3));
@@ -65,7 +65,7 @@ fn a_chunk_in_the_place_of_another_is_found() {
     let plain = store.get(Space::Streams, &chunk(&opened, 6), strata::storage::Reach::Disk).unwrap().unwrap().to_vec();
     let mut batch = Batch::default();
     store.put(&mut batch, Space::Streams, &chunk(&opened, 5), &plain);
-    store.write(&batch, Durability::Soft).unwrap();
+    store.write(&mut batch, Durability::Soft).unwrap();
     let found = disagreements(&opened.database).unwrap();
     assert!(found.iter().any(|line| line.contains("checksum mismatch")), "a chunk is bound to its key: {found:?}");
 }

@@ -14,6 +14,12 @@ pub const PROBED: usize = 256;
 /// Returns the access path whose scan ends first, and its number of entries; `None` if each is longer than the maximum.
 pub(super) fn race(source: Source<'_>, paths: &[AccessPath<'_>]) -> Result<Option<(usize, usize)>> {
     let mut runners: SmallVec<[Runner<'_>; 4]> = paths.iter().map(|path| Runner::new(source, &path.steps)).collect();
+    if source.store.is_remote() {
+        for runner in &mut runners {
+            runner.open_next()?;
+        }
+        Scan::begin_together(&mut runners.iter_mut().flat_map(|runner| &mut runner.scans).collect::<Vec<_>>())?;
+    }
     for _ in 0..PROBED {
         for (position, runner) in runners.iter_mut().enumerate() {
             if !runner.advance()? {
@@ -107,12 +113,20 @@ impl<'s> Runner<'s> {
             self.passed += 1;
             return Ok(true);
         }
+        if !self.open_next()? {
+            return Ok(false);
+        }
+        self.passed += usize::from(self.all_advance()?);
+        Ok(true)
+    }
+
+    /// Starts the scans of the next group of ranges; returns false if there is none.
+    fn open_next(&mut self) -> Result<bool> {
         let Some((space, ranges)) = self.ranges.pop() else { return Ok(false) };
         self.scans.clear();
         for range in ranges {
             self.scans.push(self.source.scan(space, range, Direction::Forwards)?);
         }
-        self.passed += usize::from(self.all_advance()?);
         Ok(true)
     }
 

@@ -71,15 +71,10 @@ pub struct LogReader<'s> {
 const KEPT_BYTES: usize = 4 << 20;
 
 impl Store {
-    /// Returns the sequence number of the latest operation that readers of the store see.
     pub fn latest_sequence(&self) -> u64 {
         self.db().latest_sequence_number()
     }
 
-    /// Reads the operations on one space from a position on.
-    ///
-    /// # Errors
-    /// `Gone` if the log is not kept from there on, or never had the position; `Storage` on an I/O error.
     pub fn log_from(&self, space: Space, position: LogPosition) -> Result<LogReader<'_>> {
         if position.sequence > self.latest_sequence() || self.openings.of(position.file) != Some(position.opening) {
             return Err(gone());
@@ -96,10 +91,6 @@ impl Store {
         Ok(reader)
     }
 
-    /// Reads the operations on one space after an operation, which was the latest a moment ago.
-    ///
-    /// # Errors
-    /// `Gone` if the log is not kept from there on; `Storage` on an I/O error.
     pub fn log_behind(&self, space: Space, sequence: u64) -> Result<LogReader<'_>> {
         let directory = self.db().path();
         let numbers = file_numbers(directory)?;
@@ -122,7 +113,6 @@ impl Store {
         self.log_from(space, LogPosition { opening, file: newest, offset: 0, sequence })
     }
 
-    /// Registers the thread to unpark after every write, or none. A write already under way may miss a new registration.
     pub fn wake_after_writes(&self, thread: Option<Thread>) {
         self.watcher.is_there.store(thread.is_some(), Ordering::Relaxed);
         *self.watcher.thread.write() = thread;

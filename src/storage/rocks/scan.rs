@@ -36,7 +36,6 @@ impl<'a> Scan<'a> {
     ///
     /// # Errors
     /// `Corrupt`, `Storage` or `WouldBlock` from the engine: `None` without an error is the real end.
-    #[expect(clippy::should_implement_trait, reason = "an Iterator could not lend its entries")]
     pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         match (self.begun, self.backwards) {
             (false, _) => {}

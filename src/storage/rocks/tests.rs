@@ -224,8 +224,9 @@ fn many_values_come_in_the_order_of_their_keys_with_gaps() {
         let snapshot = store.snapshot();
         let read = |keys: &[&str]| {
             let values = store.multi_get(Space::Records, keys, &snapshot, Reach::Disk).unwrap();
-            let text =
-                |value: Option<Pinned<'_>>| value.map_or("-".to_owned(), |v| String::from_utf8(v.to_vec()).unwrap());
+            let text = |value: Option<crate::storage::Pinned<'_>>| {
+                value.map_or("-".to_owned(), |v| String::from_utf8(v.to_vec()).unwrap())
+            };
             values.into_iter().map(text).collect::<String>()
         };
         assert_eq!(read(&["a", "b", "c", "d", "e", "f"]), "a-c-e-");
@@ -353,12 +354,12 @@ fn calls_are_counted_whatever_threads_come_and_go() {
     let (_directory, store) = fresh();
     for _ in 0..3 {
         std::thread::scope(|scope| {
-            for _ in 0..2 * super::striped::STRIPES {
+            for _ in 0..2 * crate::storage::striped::STRIPES {
                 scope.spawn(|| assert!(store.get(Space::Records, b"none", Reach::Disk).unwrap().is_none()));
             }
         });
     }
-    assert_eq!(store.counters().gets, 3 * 2 * super::striped::STRIPES as u64);
+    assert_eq!(store.counters().gets, 3 * 2 * crate::storage::striped::STRIPES as u64);
 }
 
 #[test]

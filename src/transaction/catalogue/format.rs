@@ -130,6 +130,20 @@ impl Catalogue {
         serde_json::to_vec(&written).map_err(|error| Error::storage("cannot write the catalogue", error))
     }
 
+    /// Returns its text without what background work changes: the states of indexes, and which entries are still to be removed.
+    pub fn shape(&self) -> Result<String> {
+        let mut shape = self.clone();
+        shape.dropped.clear();
+        shape.tables.iter_mut().flat_map(|table| &mut table.indexes).for_each(|index| index.state = StoredState::Ready);
+        shape.to_json().map(|text| String::from_utf8_lossy(&text).into_owned())
+    }
+
+    /// Returns the state of the index with this number.
+    pub fn state_of(&self, id: u32) -> Option<&StoredState> {
+        let mut indexes = self.tables.iter().flat_map(|table| &table.indexes);
+        indexes.find(|index| index.id == id).map(|index| &index.state)
+    }
+
     /// Sets the state of the index with this number.
     pub fn set_state(&mut self, id: u32, state: StoredState) {
         if let Some(stored) = self.index_mut(id) {

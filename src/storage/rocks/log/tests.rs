@@ -3,7 +3,8 @@
 use super::inspection::LOST;
 use super::*;
 use crate::schema::Durability;
-use crate::storage::{Batch, Options, Reach};
+use crate::storage::Reach;
+use crate::storage::rocks::{Batch, Options};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;

@@ -1,0 +1,415 @@
+//! PostgreSQL, 14 or later: one table of keys and values.
+//!
+//! A verb is one transaction at REPEATABLE READ. Its first read begins it, in one round trip; its writes, and locks of what it depends on,
+//! are sent together in the second; COMMIT is the third. PostgreSQL itself finds that a transaction has raced: whoever writes or locks a
+//! row that was changed since the transaction began fails with 40001, and whoever inserts one that another has inserted with 23505. A key
+//! that is depended on and absent is inserted and deleted again, which conflicts with whoever inserts it. A batch for which nothing was
+//! read is written at READ COMMITTED, which waits for others and never fails for them.
+//!
+//! A snapshot is a transaction that only reads, on a connection of its own. Its sequence number is the oldest transaction that it does not
+//! see, less one: all with smaller numbers have ended, and are seen.
+//!
+//! **A lost COMMIT** may be under way for as long as its backend lives. So the backend is ended first (process id, time of its start and
+//! application name are those of the connection), and only then the receipt is read.
+
+mod connection;
+mod encryption;
+mod url;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures_util::future::{join, try_join_all};
+use tokio_postgres::Row;
+use tokio_postgres::error::SqlState;
+use uuid::Uuid;
+
+use self::connection::{Backend, Connection, Lease, Pool};
+pub(in crate::layers::storage) use self::url::Url;
+use super::scan::{Page, Range};
+use super::{Changes, Engine, Limits, Lost, Outcome, Store, Striped, View};
+use crate::error::{Error, Result};
+
+/// How often it is looked whether sessions have ended.
+const ENDED_WITHIN: u32 = 100;
+
+/// Rows that are removed at once, where order and snapshots do not matter.
+const REMOVED_ROWS: i64 = 10_000;
+
+/// A database, as seen by one server.
+struct Postgres {
+    pool: Arc<Pool>,
+    round_trips: Arc<Striped>,
+}
+
+/// Connects to a database, and creates the table if there is none.
+///
+/// # Errors
+/// `Invalid` if the URL is not valid, or the table is not one of ours; `Busy` if the database does not answer, or refuses.
+pub fn connect(url: &Url, is_read_only: bool) -> Result<Store> {
+    let round_trips = Arc::<Striped>::default();
+    let server = Uuid::new_v4();
+    let pool = Pool::open(url, &server)?;
+    pool.wait_for(pool.prepare_table(is_read_only))?;
+    let engine = Postgres { pool, round_trips: Arc::clone(&round_trips) };
+    Ok(Store::of(Arc::new(engine), server, round_trips, is_read_only))
+}
+
+impl Engine for Postgres {
+    fn name(&self) -> &'static str {
+        "postgres"
+    }
+
+    fn clock(&self) -> Result<i64> {
+        self.round_trips.add(1);
+        self.pool.wait_for(async {
+            let lease = self.pool.take().await?;
+            let row = lease.client.query_one(&lease.statements.clock, &[]).await.map_err(busy)?;
+            lease.give_back();
+            Ok(row.get(0))
+        })
+    }
+
+    fn end_sessions_of(&self, server: &Uuid) -> Result<()> {
+        let name = connection::name_of(server);
+        for _ in 0..ENDED_WITHIN {
+            self.round_trips.add(1);
+            let left = self.pool.wait_for(async {
+                let lease = self.pool.take().await?;
+                let left = lease.client.query(&lease.statements.end_sessions, &[&name]).await.map_err(busy)?;
+                lease.give_back();
+                Ok(left.len())
+            })?;
+            if left == 0 {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Err(busy_because("the sessions of a server that has ended are still there"))
+    }
+
+    fn limits(&self) -> Limits {
+        // A row of an index has at most a third of a page.
+        Limits {
+            key_bytes: 2600,
+            value_bytes: 64 << 20,
+            commit_bytes: 256 << 20,
+            commit_keys: 1_000_000,
+            has_ranges: true,
+        }
+    }
+
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.round_trips.add(1);
+        self.pool.wait_for(async {
+            let lease = self.pool.take().await?;
+            let found = values(&lease, &[key.to_vec()]).await.map_err(busy)?;
+            lease.give_back();
+            Ok(found.into_iter().next().flatten())
+        })
+    }
+
+    fn begin(&self, writes: bool) -> Result<Box<dyn View>> {
+        let lease = self.pool.wait_for(self.pool.take())?;
+        let mut view = Transaction {
+            pool: Arc::clone(&self.pool),
+            round_trips: Arc::clone(&self.round_trips),
+            lease: Some(lease),
+            is_begun: AtomicBool::new(false),
+            sequence: 0,
+        };
+        if !writes {
+            view.begin_snapshot()?;
+        }
+        Ok(Box::new(view))
+    }
+
+    fn write(&self, changes: &Changes) -> Outcome {
+        match self.pool.wait_for(self.pool.take()) {
+            Ok(lease) => commit(&self.pool, &self.round_trips, lease, "BEGIN ISOLATION LEVEL READ COMMITTED", changes),
+            Err(error) => Outcome::Refused(error),
+        }
+    }
+
+    fn destroy(&self, prefix: &[u8]) -> Result<()> {
+        let mut upper = Vec::new();
+        crate::encoding::key::successor(prefix, &mut upper);
+        loop {
+            self.round_trips.add(1);
+            let removed = self.pool.wait_for(async {
+                let lease = self.pool.take().await?;
+                let Connection { client, statements, .. } = &*lease;
+                let removed =
+                    client.execute(&statements.remove, &[&prefix, &upper, &REMOVED_ROWS]).await.map_err(busy)?;
+                lease.give_back();
+                Ok(removed)
+            })?;
+            if removed < REMOVED_ROWS as u64 {
+                return Ok(());
+            }
+        }
+    }
+
+    fn latest_sequence(&self) -> Result<u64> {
+        self.round_trips.add(1);
+        self.pool.wait_for(async {
+            let lease = self.pool.take().await?;
+            let row = lease.client.query_one(&lease.statements.latest, &[]).await.map_err(busy)?;
+            lease.give_back();
+            Ok(row.get::<_, i64>(0) as u64)
+        })
+    }
+
+    fn pause(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
+}
+
+/// A transaction of the database.
+struct Transaction {
+    pool: Arc<Pool>,
+    round_trips: Arc<Striped>,
+    /// Present until it is committed.
+    lease: Option<Lease>,
+    /// Whether BEGIN was sent: together with the first read.
+    is_begun: AtomicBool,
+    sequence: u64,
+}
+
+const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ";
+
+impl Transaction {
+    fn lease(&self) -> &Lease {
+        self.lease.as_ref().expect("it is not committed")
+    }
+
+    fn begin_snapshot(&mut self) -> Result<()> {
+        self.round_trips.add(1);
+        self.is_begun.store(true, Ordering::Relaxed);
+        let lease = self.lease();
+        let row = self.pool.wait_for(async {
+            let begin = lease.client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
+            let (begun, row) = join(begin, lease.client.query_one(&lease.statements.sequence, &[])).await;
+            begun.and(row).map_err(busy)
+        })?;
+        self.sequence = row.get::<_, i64>(0) as u64;
+        Ok(())
+    }
+
+    /// Sends a read, after BEGIN if it is the first.
+    fn read<R>(&self, read: impl Future<Output = std::result::Result<R, tokio_postgres::Error>>) -> Result<R> {
+        self.round_trips.add(1);
+        let lease = self.lease();
+        let is_first = !self.is_begun.swap(true, Ordering::Relaxed);
+        // Whatever has happened, nothing was written: it is run again.
+        self.pool.wait_for(async {
+            if !is_first {
+                return read.await.map_err(|_| Error::Raced);
+            }
+            let (begun, found) = join(lease.client.batch_execute(BEGIN), read).await;
+            begun.and(found).map_err(|_| Error::Raced)
+        })
+    }
+}
+
+impl View for Transaction {
+    fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    fn multi_get(&self, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>> {
+        self.read(values(self.lease(), keys))
+    }
+
+    fn pages(&self, ranges: &[Range], rows: usize) -> Result<Vec<Page>> {
+        let lease = self.lease();
+        let (lower, upper): (Vec<_>, Vec<_>) = ranges.iter().map(|range| (&range.lower[..], &range.upper[..])).unzip();
+        let is_backwards = ranges.iter().any(|range| range.backwards);
+        let statement = if is_backwards { &lease.statements.pages_backwards } else { &lease.statements.pages };
+        let found = self.read(async { lease.client.query(statement, &[&lower, &upper, &(rows as i64)]).await })?;
+        let mut pages: Vec<Page> = ranges.iter().map(|_| Page::default()).collect();
+        for row in &found {
+            let page = &mut pages[row.get::<_, i64>(0) as usize - 1];
+            page.entries.push((row.get(1), row.get(2)));
+        }
+        for (page, range) in pages.iter_mut().zip(ranges) {
+            page.rest = page.entries.last().filter(|_| page.entries.len() == rows).map(|(last, _)| range.behind(last));
+        }
+        Ok(pages)
+    }
+
+    fn commit(mut self: Box<Self>, changes: &Changes) -> Outcome {
+        let lease = self.lease.take().expect("it is not committed");
+        let begin = if self.is_begun.load(Ordering::Relaxed) { "" } else { BEGIN };
+        commit(&self.pool, &self.round_trips, lease, begin, changes)
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        let Some(lease) = self.lease.take() else { return };
+        match self.is_begun.load(Ordering::Relaxed) {
+            // Nobody waits for it.
+            true => self.pool.spawn(roll_back(lease)),
+            false => lease.give_back(),
+        }
+    }
+}
+
+async fn roll_back(lease: Lease) {
+    if lease.client.batch_execute("ROLLBACK").await.is_ok() {
+        lease.give_back();
+    }
+}
+
+/// Reads some values, in the order of their keys.
+async fn values(
+    connection: &Connection,
+    keys: &[Vec<u8>],
+) -> std::result::Result<Vec<Option<Vec<u8>>>, tokio_postgres::Error> {
+    if let [key] = keys {
+        let row = connection.client.query_opt(&connection.statements.get, &[key]).await?;
+        return Ok(vec![row.map(|row| row.get(0))]);
+    }
+    let rows = connection.client.query(&connection.statements.multi_get, &[&keys]).await?;
+    let of_row = |row: &Row| (row.get::<_, &[u8]>(0).to_vec(), row.get::<_, Vec<u8>>(1));
+    let found: HashMap<Vec<u8>, Vec<u8>> = rows.iter().map(of_row).collect();
+    // A key may be asked for twice.
+    Ok(keys.iter().map(|key| found.get(key).cloned()).collect())
+}
+
+/// Writes and commits, after `begin` if it is not empty.
+fn commit(pool: &Arc<Pool>, round_trips: &Striped, lease: Lease, begin: &str, changes: &Changes) -> Outcome {
+    round_trips.add(1);
+    if let Err(error) = pool.wait(stage(&lease, begin, changes)) {
+        let outcome = match error {
+            Failure::Database(error) => refused(&error),
+            Failure::Unanswered => Outcome::Refused(unanswered()),
+        };
+        pool.spawn(roll_back(lease));
+        return outcome;
+    }
+    round_trips.add(1);
+    match pool.wait(lease.client.batch_execute("COMMIT")) {
+        Ok(()) => {
+            lease.give_back();
+            Outcome::Done
+        }
+        Err(Failure::Database(error)) if is_race(&error) => {
+            pool.spawn(roll_back(lease));
+            Outcome::Raced
+        }
+        // Also where the server said why it ended: it may have committed before.
+        Err(_) => Outcome::Lost(Box::new(LostCommit { pool: Arc::clone(pool), backend: lease.backend.clone() })),
+    }
+}
+
+/// Why a request has failed.
+pub(super) enum Failure {
+    /// The connection is lost, or the database has refused it.
+    Database(tokio_postgres::Error),
+    /// It was not answered in time.
+    Unanswered,
+}
+
+/// Sends everything that a commit writes and depends on, all at once.
+async fn stage(lease: &Lease, begin: &str, changes: &Changes) -> std::result::Result<(), tokio_postgres::Error> {
+    let Connection { client, statements, .. } = &**lease;
+    let (mut present, mut absent, mut deleted) = (Vec::new(), Vec::new(), Vec::new());
+    for (key, is_present) in &changes.depended {
+        if *is_present { present.push(&key[..]) } else { absent.push(&key[..]) }
+    }
+    let (mut keys, mut values) = (Vec::new(), Vec::new());
+    for (key, value) in &changes.writes {
+        match value {
+            Some(value) => {
+                keys.push(&key[..]);
+                values.push(&value[..]);
+            }
+            None => deleted.push(&key[..]),
+        }
+    }
+    let mut sent: Vec<Sent<'_>> = Vec::new();
+    if !begin.is_empty() {
+        sent.push(Box::pin(async move { client.batch_execute(begin).await.map(|()| 0) }));
+    }
+    for (lower, upper) in &changes.ranges {
+        sent.push(Box::pin(async move { client.execute(&statements.delete_range, &[lower, upper]).await }));
+    }
+    let of_keys = [(&statements.lock, &present), (&statements.insert, &absent), (&statements.delete, &absent)];
+    for (statement, keys) in of_keys.into_iter().chain([(&statements.delete, &deleted)]) {
+        if !keys.is_empty() {
+            sent.push(Box::pin(async move { client.execute(statement, &[keys]).await }));
+        }
+    }
+    let (keys, values) = (&keys, &values);
+    sent.push(Box::pin(async move { client.execute(&statements.put, &[keys, values]).await }));
+    try_join_all(sent).await.map(drop)
+}
+
+type Sent<'s> = std::pin::Pin<Box<dyn Future<Output = std::result::Result<u64, tokio_postgres::Error>> + Send + 's>>;
+
+/// Returns whether another transaction was faster.
+fn is_race(error: &tokio_postgres::Error) -> bool {
+    let races = [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED, SqlState::UNIQUE_VIOLATION];
+    error.code().is_some_and(|code| races.contains(code))
+}
+
+/// Returns the outcome of a commit that failed before COMMIT was sent.
+fn refused(error: &tokio_postgres::Error) -> Outcome {
+    match error.code() {
+        _ if is_race(error) => Outcome::Raced,
+        Some(code) if *code == SqlState::DISK_FULL => {
+            Outcome::Refused(Error::Full { detail: "the disk of the database is full".to_owned() })
+        }
+        Some(code) if *code == SqlState::READ_ONLY_SQL_TRANSACTION => {
+            Outcome::Refused(busy_because("it takes no writes"))
+        }
+        // The connection is lost: nothing was written.
+        None => Outcome::Raced,
+        Some(_) => Outcome::Refused(busy(error)),
+    }
+}
+
+/// Returns the error of a request that the database has refused, or not answered.
+fn busy(error: impl std::borrow::Borrow<tokio_postgres::Error>) -> Error {
+    let error = error.borrow();
+    match error.as_db_error() {
+        Some(told) => busy_because(told.message()),
+        None => busy_because(&error.to_string()),
+    }
+}
+
+fn busy_because(why: &str) -> Error {
+    Error::Busy { detail: format!("the database: {why}") }
+}
+
+fn unanswered() -> Error {
+    busy_because("it does not answer")
+}
+
+/// A commit that was sent, and not answered.
+struct LostCommit {
+    pool: Arc<Pool>,
+    backend: Backend,
+}
+
+impl Lost for LostCommit {
+    fn value_after(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.pool.wait_for(async {
+            let lease = self.pool.take().await?;
+            let Backend { process, started } = &self.backend;
+            let end = &lease.statements.end_backend;
+            let alive = lease.client.query(end, &[process, started, &self.pool.name]).await.map_err(busy)?;
+            if !alive.is_empty() {
+                lease.give_back();
+                return Err(busy_because("a lost commit has not ended"));
+            }
+            let value = values(&lease, &[key.to_vec()]).await.map_err(busy)?.pop().flatten();
+            lease.give_back();
+            Ok(value)
+        })
+    }
+}

@@ -1,0 +1,332 @@
+//! Connections to PostgreSQL, each with its prepared statements, and the pool of those that nobody uses.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use futures_util::future::try_join_all;
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio_postgres::types::Type;
+use tokio_postgres::{Client, Config, Statement};
+use uuid::Uuid;
+
+use super::encryption::Tls;
+use super::{Failure, Url, busy, busy_because, unanswered};
+use crate::error::{Error, Result};
+
+/// Returns the name by which the sessions of a server are known in the database.
+pub fn name_of(server: &Uuid) -> String {
+    format!("strata {}", server.simple())
+}
+
+/// The time within which each request is answered; later its connection is given up.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
+
+/// The value of the key that is the engine's own.
+const FORMAT: &[u8] = b"strata 1";
+
+/// Its process in the database, and when that was started: no other has both.
+#[derive(Clone)]
+pub struct Backend {
+    pub process: i32,
+    pub started: String,
+}
+
+/// A connection.
+pub struct Connection {
+    pub client: Client,
+    pub backend: Backend,
+    pub statements: Statements,
+}
+
+/// What is asked on every connection.
+pub struct Statements {
+    pub get: Statement,
+    pub multi_get: Statement,
+    pub pages: Statement,
+    pub pages_backwards: Statement,
+    pub put: Statement,
+    pub insert: Statement,
+    pub delete: Statement,
+    pub delete_range: Statement,
+    pub lock: Statement,
+    pub remove: Statement,
+    pub sequence: Statement,
+    pub latest: Statement,
+    pub clock: Statement,
+    pub end_sessions: Statement,
+    pub end_backend: Statement,
+}
+
+/// The connections of one server.
+pub struct Pool {
+    config: Config,
+    tls: Tls,
+    table: String,
+    pub name: String,
+    idle: Mutex<Vec<Connection>>,
+    permits: Arc<Semaphore>,
+    runtime: Handle,
+    /// Ends the thread of the runtime.
+    stop: Mutex<Option<(oneshot::Sender<()>, JoinHandle<()>)>>,
+}
+
+/// A connection in use. It is closed unless it is given back.
+pub struct Lease {
+    connection: Option<Connection>,
+    pool: Arc<Pool>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Pool {
+    /// Starts the thread that reads from the sockets.
+    pub fn open(url: &Url, server: &Uuid) -> Result<Arc<Self>> {
+        let cannot = |error| Error::storage("cannot start a thread for the database", error);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(cannot)?;
+        let (handle, (stop, stopped)) = (runtime.handle().clone(), oneshot::channel::<()>());
+        let thread = std::thread::Builder::new().name("strata-postgres".to_owned());
+        let thread = thread.spawn(move || {
+            let _ = runtime.block_on(stopped);
+            runtime.shutdown_background();
+        });
+        let mut config = url.config.clone();
+        config.application_name(name_of(server)).connect_timeout(ANSWERED_WITHIN);
+        Ok(Arc::new(Self {
+            config,
+            tls: url.tls.clone(),
+            table: format!("\"strata_{}\"", url.table),
+            name: name_of(server),
+            idle: Mutex::default(),
+            permits: Arc::new(Semaphore::new(url.connections)),
+            runtime: handle,
+            stop: Mutex::new(Some((stop, thread.map_err(cannot)?))),
+        }))
+    }
+
+    /// Waits for an answer of the database.
+    pub fn wait<R>(
+        &self,
+        answer: impl Future<Output = std::result::Result<R, tokio_postgres::Error>>,
+    ) -> std::result::Result<R, Failure> {
+        let outcome = self.runtime.block_on(async { tokio::time::timeout(ANSWERED_WITHIN, answer).await });
+        outcome.map_err(|_| Failure::Unanswered)?.map_err(Failure::Database)
+    }
+
+    /// Waits for what may take several of them.
+    pub fn wait_for<R>(&self, answer: impl Future<Output = Result<R>>) -> Result<R> {
+        let outcome = self.runtime.block_on(async { tokio::time::timeout(2 * ANSWERED_WITHIN, answer).await });
+        outcome.unwrap_or_else(|_| Err(unanswered()))
+    }
+
+    /// Does something for which nobody waits.
+    pub fn spawn(&self, what: impl Future<Output = ()> + Send + 'static) {
+        self.runtime.spawn(what);
+    }
+
+    /// Takes a connection.
+    ///
+    /// # Errors
+    /// `Busy` if all are in use for long, or none can be made.
+    pub async fn take(self: &Arc<Self>) -> Result<Lease> {
+        let permit = tokio::time::timeout(ANSWERED_WITHIN, Arc::clone(&self.permits).acquire_owned()).await;
+        let permit =
+            permit.ok().and_then(std::result::Result::ok).ok_or_else(|| busy_because("all connections are in use"))?;
+        let idle = loop {
+            let idle = self.idle.lock().pop();
+            match idle {
+                Some(connection) if connection.client.is_closed() => {}
+                idle => break idle,
+            }
+        };
+        let connection = match idle {
+            Some(connection) => connection,
+            None => {
+                tokio::time::timeout(ANSWERED_WITHIN, self.connect()).await.unwrap_or_else(|_| Err(unanswered()))?
+            }
+        };
+        Ok(Lease { connection: Some(connection), pool: Arc::clone(self), _permit: permit })
+    }
+
+    async fn open_client(&self) -> Result<Client> {
+        let (client, connection) = self.config.connect(self.tls.clone()).await.map_err(busy)?;
+        self.runtime.spawn(async move {
+            // Its clients are told.
+            let _ = connection.await;
+        });
+        Ok(client)
+    }
+
+    async fn connect(&self) -> Result<Connection> {
+        let client = self.open_client().await?;
+        let own = "SELECT pid, backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()";
+        let own = client.query_one(own, &[]).await.map_err(busy)?;
+        let backend = Backend { process: own.get(0), started: own.get(1) };
+        let statements = Statements::prepare(&client, &self.table).await.map_err(busy)?;
+        Ok(Connection { client, backend, statements })
+    }
+
+    /// Creates the table if there is none; checks that it is one of ours.
+    ///
+    /// # Errors
+    /// `Invalid` if it is not; `Busy` if the database does not answer, or refuses.
+    pub async fn prepare_table(&self, is_read_only: bool) -> Result<()> {
+        let client = self.open_client().await?;
+        let table = &self.table;
+        let exists =
+            client.query_one("SELECT to_regclass($1) IS NOT NULL", &[table]).await.map_err(busy)?.get::<_, bool>(0);
+        if !exists {
+            if is_read_only {
+                return Err(Error::invalid(format!("there is no table {table} in the database")));
+            }
+            // Two servers that start together would both create it.
+            let create = format!(
+                "BEGIN; SELECT pg_advisory_xact_lock(7233187341);
+                 CREATE TABLE IF NOT EXISTS {table} (k bytea PRIMARY KEY, v bytea NOT NULL);
+                 ALTER TABLE {table} ALTER k SET STORAGE PLAIN, ALTER v SET STORAGE EXTERNAL;
+                 INSERT INTO {table} VALUES ('\\x00', '\\x{}') ON CONFLICT DO NOTHING; COMMIT",
+                FORMAT.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+            );
+            client.batch_execute(&create).await.map_err(busy)?;
+        }
+        let format = client.query_opt(&format!("SELECT v FROM {table} WHERE k = '\\x00'::bytea"), &[]).await;
+        match format.ok().flatten().map(|row| row.try_get::<_, Vec<u8>>(0)) {
+            Some(Ok(format)) if format == FORMAT => {}
+            Some(Ok(format)) if format.starts_with(b"strata ") => {
+                let format = String::from_utf8_lossy(&format).into_owned();
+                return Err(Error::invalid(format!("table {table} has the format {format:?}: use a newer program")));
+            }
+            _ => return Err(Error::invalid(format!("table {table} of the database is not one of Strata's"))),
+        }
+        let standbys =
+            client.query_one("SELECT current_setting('synchronous_standby_names')", &[]).await.map_err(busy)?;
+        if standbys.get::<_, &str>(0).is_empty() {
+            tracing::info!(
+                "the database has no synchronous standby (synchronous_standby_names): what is acknowledged survives this server, not the \
+                 loss of the database"
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Returns the texts of the statements, in the order of [`Statements`], and the types of their parameters.
+fn texts(table: &str) -> [(String, &'static [Type]); 15] {
+    let pages = |order: &str| {
+        format!(
+            "SELECT r.number, p.k, p.v FROM unnest($1::bytea[], $2::bytea[]) WITH ORDINALITY AS r(lower, upper, number), \
+             LATERAL (SELECT k, v FROM {table} WHERE k >= r.lower AND k < r.upper ORDER BY k {order} LIMIT $3) AS p \
+             ORDER BY r.number, p.k {order}"
+        )
+    };
+    let (keys, range) = (&[Type::BYTEA_ARRAY][..], &[Type::BYTEA, Type::BYTEA, Type::INT8][..]);
+    let ranges = &[Type::BYTEA_ARRAY, Type::BYTEA_ARRAY, Type::INT8][..];
+    [
+        (format!("SELECT v FROM {table} WHERE k = $1"), &[Type::BYTEA]),
+        (format!("SELECT k, v FROM {table} WHERE k = ANY($1)"), keys),
+        (pages("ASC"), ranges),
+        (pages("DESC"), ranges),
+        (
+            format!(
+                "INSERT INTO {table} SELECT * FROM unnest($1::bytea[], $2::bytea[]) \
+                 ON CONFLICT (k) DO UPDATE SET v = EXCLUDED.v"
+            ),
+            &[Type::BYTEA_ARRAY, Type::BYTEA_ARRAY],
+        ),
+        (format!("INSERT INTO {table} SELECT k, ''::bytea FROM unnest($1::bytea[]) AS u(k)"), keys),
+        (format!("DELETE FROM {table} WHERE k = ANY($1)"), keys),
+        (format!("DELETE FROM {table} WHERE k >= $1 AND k < $2"), &range[..2]),
+        (format!("SELECT 1 FROM {table} WHERE k = ANY($1) ORDER BY k FOR SHARE"), keys),
+        (
+            format!(
+                "DELETE FROM {table} WHERE k IN (SELECT k FROM {table} WHERE k >= $1 AND k < $2 ORDER BY k LIMIT $3)"
+            ),
+            range,
+        ),
+        ("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1".to_owned(), &[]),
+        ("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint - 1".to_owned(), &[]),
+        ("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint".to_owned(), &[]),
+        (
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1".to_owned(),
+            &[Type::TEXT],
+        ),
+        (
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+             WHERE pid = $1 AND backend_start::text = $2 AND application_name = $3"
+                .to_owned(),
+            &[Type::INT4, Type::TEXT, Type::TEXT],
+        ),
+    ]
+}
+
+impl Statements {
+    async fn prepare(client: &Client, table: &str) -> std::result::Result<Self, tokio_postgres::Error> {
+        let texts = texts(table);
+        let prepared = try_join_all(texts.iter().map(|(text, types)| client.prepare_typed(text, types))).await?;
+        let [
+            get,
+            multi_get,
+            pages,
+            pages_backwards,
+            put,
+            insert,
+            delete,
+            delete_range,
+            lock,
+            remove,
+            sequence,
+            latest,
+            clock,
+            end_sessions,
+            end_backend,
+        ] = <[Statement; 15]>::try_from(prepared).unwrap_or_else(|_| unreachable!("each was prepared"));
+        Ok(Self {
+            get,
+            multi_get,
+            pages,
+            pages_backwards,
+            put,
+            insert,
+            delete,
+            delete_range,
+            lock,
+            remove,
+            sequence,
+            latest,
+            clock,
+            end_sessions,
+            end_backend,
+        })
+    }
+}
+
+impl Lease {
+    /// Gives the connection back, on which nothing is under way.
+    pub fn give_back(mut self) {
+        if let Some(connection) = self.connection.take().filter(|connection| !connection.client.is_closed()) {
+            self.pool.idle.lock().push(connection);
+        }
+    }
+}
+
+impl Deref for Lease {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        self.connection.as_ref().expect("it is not given back")
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        if let Some((stop, thread)) = self.stop.get_mut().take() {
+            drop(stop);
+            // The last one to use it may be a task of the runtime.
+            if thread.thread().id() != std::thread::current().id() {
+                let _ = thread.join();
+            }
+        }
+    }
+}

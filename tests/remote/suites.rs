@@ -1,0 +1,65 @@
+//! The tests of engine, queries, conformance and GraphQL, and the golden scripts, as they are, on other engines. What needs the embedded
+//! engine is listed in `embedded_only.txt`, with the reason; each of its lines is the name of a test.
+
+use std::process::{Command, Stdio};
+
+use crate::brokers::{Broker, or_skipped};
+
+const SUITES: [&str; 5] = ["engine::", "query::", "conformance::", "golden::", "graphql::"];
+
+/// The tests that run on the embedded engine alone.
+fn embedded_only() -> impl Iterator<Item = &'static str> {
+    let lines = include_str!("embedded_only.txt").lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+    lines.map(|line| line.split("  ").next().unwrap_or(line))
+}
+
+fn this_program() -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("it runs"));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Runs the suites with a store of `storage` in place of each directory.
+fn run_on(storage: &str) {
+    let mut command = this_program();
+    command.args(SUITES).args([
+        "--test-threads",
+        "2",
+        "--skip",
+        "http::",
+        "--skip",
+        "remote::",
+        "--skip",
+        "embedding::",
+    ]);
+    command.args(embedded_only().flat_map(|name| ["--skip", name]));
+    let output = command.env("STRATA_TEST_STORAGE", storage).output().expect("it starts");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let result = said.lines().find(|line| line.starts_with("test result")).unwrap_or("no result");
+    println!("{storage}: {result}");
+    let failures = said.split_once("\nfailures:\n").map_or("", |(_, failures)| failures);
+    assert!(output.status.success(), "{result}\n{failures}");
+    let passed = result.split_once(". ").and_then(|(_, rest)| rest.split_once(" passed")?.0.parse::<usize>().ok());
+    assert!(passed.is_some_and(|passed| passed > 100), "{result}");
+}
+
+#[test]
+fn what_is_skipped_is_a_test() {
+    let output = this_program().arg("--list").output().expect("it starts");
+    let all = String::from_utf8_lossy(&output.stdout);
+    for name in embedded_only() {
+        assert!(all.lines().any(|line| line == format!("{name}: test")), "embedded_only.txt: there is no test {name}");
+    }
+}
+
+#[test]
+fn they_pass_on_a_simulated_database() {
+    run_on("simulated");
+}
+
+#[test]
+fn they_pass_on_postgres() {
+    if let Some(broker) = or_skipped(Broker::postgres()) {
+        run_on(&broker.url());
+    }
+}
