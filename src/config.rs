@@ -450,7 +450,8 @@ struct StorageFlags {
     #[serde(skip_serializing_if = "Option::is_none")]
     open_files: Option<usize>,
     /// Keep the store in a database instead of a directory: postgres://user@host/database?table=NAME [in the file storage.url]
-    #[arg(id = "storage_url", long = "storage", value_name = "URL", env = "STRATA_STORAGE", value_parser = location)]
+    // Checked later: the parser of the command line would print what it refuses, with the password.
+    #[arg(id = "storage_url", long = "storage", value_name = "URL", env = "STRATA_STORAGE", hide_env_values = true)]
     #[serde(skip_serializing_if = "Option::is_none")]
     url: Option<String>,
     /// A file with the password for the database; else PGPASSWORD [in the file storage.password_file]
@@ -592,10 +593,6 @@ fn number<T: TryFrom<i64>>(text: &str) -> std::result::Result<T, String> {
 
 fn parsed<T: TryFrom<String, Error = String>>(text: &str) -> std::result::Result<T, String> {
     text.to_owned().try_into()
-}
-
-fn location(text: &str) -> std::result::Result<String, String> {
-    parsed::<storage::Location>(text).map(|_| text.to_owned())
 }
 
 /// Checks an address of a broker. The text is kept, because an address hides its credentials where it is printed.

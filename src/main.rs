@@ -20,7 +20,6 @@ use serde::Serialize;
 
 use strata::config::{self, Flags};
 use strata::error::{Error, Result};
-use strata::maintenance::Place;
 use strata::storage::Location;
 use strata::transaction::{Copied, Database, Migration};
 use strata::{blobs, maintenance, server, streams};
@@ -64,9 +63,9 @@ enum Command {
     /// Copy a store that nobody has open into a new directory, or into a database (postgres://user@host/database?table=NAME)
     Copy {
         /// The data directory, or the URL of the database
-        from: Place,
+        from: String,
         /// A new directory, or the URL of a database
-        to: Place,
+        to: String,
     },
     /// Rewrite a store, which gives back the space of what was overwritten and deleted
     Compact(Data),
@@ -85,8 +84,8 @@ struct Stored {
     #[arg(long, value_name = "FILE", env = "STRATA_SCHEMA")]
     schema: PathBuf,
     /// The database in which the store is, in place of a directory
-    #[arg(long, value_name = "URL", env = "STRATA_STORAGE", value_parser = |text: &str| Location::try_from(text.to_owned()))]
-    storage: Option<Location>,
+    #[arg(long, value_name = "URL", env = "STRATA_STORAGE", hide_env_values = true)]
+    storage: Option<String>,
     #[command(flatten)]
     data: Data,
 }
@@ -94,15 +93,19 @@ struct Stored {
 impl Stored {
     fn open(&self) -> Result<Database> {
         let schema = server::check_schema(&self.schema)?;
-        match &self.storage {
-            Some(location) => Database::connect(location, None, schema, Migration::ChangesNothing, ""),
+        match self.location()? {
+            Some(location) => Database::connect(&location, None, schema, Migration::ChangesNothing, ""),
             None => maintenance::open(&self.data.data_dir, schema),
         }
     }
 
+    fn location(&self) -> Result<Option<Location>> {
+        self.storage.clone().map(|url| Location::try_from(url).map_err(Error::invalid)).transpose()
+    }
+
     fn place(&self) -> String {
-        let directory = || self.data.data_dir.display().to_string();
-        self.storage.as_ref().map_or_else(directory, ToString::to_string)
+        let location = self.location().ok().flatten();
+        location.map_or_else(|| self.data.data_dir.display().to_string(), |location| location.to_string())
     }
 }
 
@@ -188,8 +191,8 @@ fn serve(flags: &Flags) -> Result<()> {
     server::run(&config)
 }
 
-fn copy(from: &Place, to: &Place) -> Result<()> {
-    let Copied { records, entries, blob_parts } = maintenance::copy(from, to)?;
+fn copy(from: &str, to: &str) -> Result<()> {
+    let Copied { records, entries, blob_parts } = maintenance::copy(&from.parse()?, &to.parse()?)?;
     print(format_args!(
         "copied {records} records, {entries} index entries and {blob_parts} parts of blobs, and counted them"
     ))

@@ -43,11 +43,11 @@ pub enum Place {
 }
 
 impl std::str::FromStr for Place {
-    type Err = String;
+    type Err = Error;
 
-    fn from_str(text: &str) -> std::result::Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self> {
         match text.contains("://") {
-            true => Location::try_from(text.to_owned()).map(Self::Database),
+            true => Location::try_from(text.to_owned()).map(Self::Database).map_err(Error::invalid),
             false => Ok(Self::Directory(PathBuf::from(text))),
         }
     }

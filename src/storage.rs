@@ -489,6 +489,15 @@ impl Store {
         }
     }
 
+    /// Has the requests of this thread to a remote store wait for no others of this server.
+    pub(crate) fn come_first(&self) {
+        match self {
+            Self::Rocks(_) => {}
+            #[cfg(feature = "remote")]
+            Self::Remote(remote) => remote.come_first(),
+        }
+    }
+
     /// Returns the kind of engine.
     pub(crate) fn engine(&self) -> &'static str {
         match self {

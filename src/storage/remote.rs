@@ -86,6 +86,9 @@ trait Engine: Send + Sync {
 
     /// Waits before the next attempt.
     fn pause(&self, time: Duration);
+
+    /// Has the requests of this thread wait for no others of this server.
+    fn come_first(&self) {}
 }
 
 /// The database at one moment.
@@ -256,6 +259,10 @@ impl Store {
 
     pub fn name(&self) -> &'static str {
         self.engine.name()
+    }
+
+    pub fn come_first(&self) {
+        self.engine.come_first();
     }
 
     pub fn server(&self) -> &[u8] {

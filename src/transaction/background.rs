@@ -204,9 +204,10 @@ impl Database {
         let rows = if self.store().is_remote() { REMOTE_PIECE_ROWS } else { PIECE_ROWS };
         let keys = indexes::keys_after(self.store(), table.id, after.as_deref(), rows, PIECE_BYTES)?;
         let Some(last) = keys.last().and_then(|key| key::id_of_record(key)).map(str::to_owned) else {
-            let records = *records;
+            // Before others know that it is ready: it may not be answered.
+            let (records, since) = (*records, self.store().latest_sequence()?);
             self.change(background, |_| (), |catalogue| catalogue.set_state(index.id, StoredState::Ready))?;
-            index.set_state(IndexState::Ready { since: self.store().latest_sequence()? });
+            index.set_state(IndexState::Ready { since });
             tracing::info!("built {} from {records} records", name(table, index));
             return Ok(());
         };

@@ -125,6 +125,8 @@ impl Members {
         }
         if is_changed {
             rows.keys().try_for_each(|server| store.end_sessions_of(server))?;
+            // A worker of before, if it only sleeps, changes nothing any more.
+            store.delete(batch, Space::Meta, WORKER);
         }
         self.put(store, batch, now)?;
         self.known.lock().shape = catalogue.shape()?;
@@ -180,6 +182,7 @@ fn renew_until(stopped: &Receiver<()>, parts: &Weak<Parts>) {
     let (mut wait, mut has_failed) = (RENEWED_EVERY, false);
     while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(wait) {
         let Some(parts) = parts.upgrade() else { return };
+        parts.store.come_first();
         let outcome = Database::of(parts).renew_lease();
         match &outcome {
             Err(error) if !has_failed => tracing::error!("the lease of this server cannot be renewed: {error}"),
@@ -245,28 +248,21 @@ impl Database {
         store.set_lease(Some(begun + LEASE));
         let Some((catalogue, living, worker, worker_address, now)) = seen else { return Ok(()) };
         let is_worker = worker.server == own(store);
-        let mut known = members.known.lock();
-        let is_new = known.worker.as_ref() != Some(&worker);
-        let is_apart = (self.now() - now).abs() > CLOCKS_APART;
-        if is_apart && !known.said_clock {
-            tracing::warn!(
-                "the clock of this server and that of the database are {} ms apart",
-                (self.now() - now) / 1000
-            );
-        }
-        (known.living, known.worker_address, known.said_clock) = (living, worker_address, is_apart);
+        let is_new = members.known.lock().worker.as_ref() != Some(&worker);
         if is_worker && is_new {
             // As its last worker has left it.
-            drop(known);
             self.shared.background.lock().replace(catalogue.clone());
-            self.take_over(&catalogue)?;
-            known = members.known.lock();
-        } else if !is_worker {
-            drop(known);
-            self.take_over(&catalogue)?;
-            known = members.known.lock();
         }
-        known.worker = Some(worker);
+        if is_new || !is_worker {
+            self.take_over(&catalogue)?;
+        }
+        let apart = self.now() - now;
+        let mut known = members.known.lock();
+        if apart.abs() > CLOCKS_APART && !known.said_clock {
+            tracing::warn!("the clock of this server and that of the database are {} ms apart", apart / 1000);
+        }
+        known.said_clock = apart.abs() > CLOCKS_APART;
+        (known.living, known.worker, known.worker_address) = (living, Some(worker), worker_address);
         Ok(())
     }
 

@@ -534,11 +534,9 @@ impl<'d> Server<'d> {
     }
 
     fn work(&mut self) {
-        if self.number == 0 {
-            let outcome = self.database.work().map(drop);
-            self.counts.count(&outcome);
-            self.expect_refusals_only("background work", outcome);
-        }
+        let outcome = self.database.renew_lease().and_then(|()| self.database.work()).map(drop);
+        self.counts.count(&outcome);
+        self.expect_refusals_only("background work", outcome);
     }
 
     fn expect_refusals_only(&mut self, what: &str, outcome: Result<()>) {

@@ -1,6 +1,11 @@
 //! Three servers over one simulated database, whose faults come from a seed.
 
-use strata::storage::{Defect, Faults};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use strata::schema::Schema;
+use strata::storage::{Defect, Faults, Simulation};
+use strata::transaction::Database;
 
 use super::model;
 
@@ -13,7 +18,7 @@ const FAULTS: Faults = Faults {
     lost_views: 50,
     unavailable: 20,
     short_pages: 500,
-    latency: std::time::Duration::ZERO,
+    latency: Duration::ZERO,
     defect: None,
 };
 
@@ -63,4 +68,39 @@ fn each_defect_of_a_database_is_found() {
 fn a_seed_determines_what_happens() {
     let run = || model::round(7, 2000, FAULTS).0.to_string();
     assert_eq!(run(), run());
+}
+
+/// With a database that takes a millisecond a request, servers add up: they share nothing but that.
+#[test]
+#[ignore = "it takes the times of turns"]
+fn four_servers_do_nearly_four_times_as_much_as_one() {
+    const THREADS: usize = 4;
+    const SDL: &str = "type T @table { id: ID @primaryKey  n: Int @indexed }";
+    let simulation = Simulation::new(1);
+    let schema = || Schema::parse(SDL).expect("valid");
+    let open = |number: usize| Database::open_simulated(&simulation, schema(), &number.to_string()).expect("it opens");
+    let databases: Vec<_> = (0..4).map(open).collect();
+    simulation.set_faults(Faults { latency: Duration::from_millis(1), ..Faults::default() });
+    // How many records some servers create in half a second.
+    let created = |servers: &[Database]| {
+        let (over, count) = (Instant::now() + Duration::from_millis(500), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            for database in servers.iter().flat_map(|database| [database; THREADS]) {
+                let count = &count;
+                scope.spawn(move || {
+                    let table = database.table("T").expect("it exists");
+                    while Instant::now() < over {
+                        database.create(table, br#"{"n": 1}"#).expect("nothing goes wrong");
+                        count.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        count.into_inner() as f64
+    };
+    let mut ratios: Vec<f64> = (0..9).map(|_| created(&databases).ln() - created(&databases[..1]).ln()).collect();
+    ratios.sort_by(f64::total_cmp);
+    let [low, median, high] = [ratios[1], ratios[4], ratios[7]].map(f64::exp);
+    println!("four servers over one: {median:.2} [{low:.2}, {high:.2}]");
+    assert!(median >= 3.8, "{median}");
 }

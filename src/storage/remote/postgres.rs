@@ -26,7 +26,7 @@ use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 
-use self::connection::{Backend, Connection, Lease, Pool};
+use self::connection::{ANSWERED_WITHIN, Backend, Connection, Lease, Pool};
 pub(in crate::layers::storage) use self::url::Url;
 use super::scan::{Page, Range};
 use super::{Changes, Engine, Limits, Lost, Outcome, Store, Striped, View};
@@ -34,6 +34,9 @@ use crate::error::{Error, Result};
 
 /// How often it is looked whether sessions have ended.
 const ENDED_WITHIN: u32 = 100;
+
+/// The time within which all records of a table are deleted.
+const CLEARED_WITHIN: Duration = Duration::from_secs(600);
 
 /// Rows that are removed at once, where order and snapshots do not matter.
 const REMOVED_ROWS: i64 = 10_000;
@@ -165,6 +168,10 @@ impl Engine for Postgres {
     fn pause(&self, time: Duration) {
         std::thread::sleep(time);
     }
+
+    fn come_first(&self) {
+        connection::come_first();
+    }
 }
 
 /// A transaction of the database.
@@ -283,7 +290,8 @@ async fn values(
 /// Writes and commits, after `begin` if it is not empty.
 fn commit(pool: &Arc<Pool>, round_trips: &Striped, lease: Lease, begin: &str, changes: &Changes) -> Outcome {
     round_trips.add(1);
-    if let Err(error) = pool.wait(stage(&lease, begin, changes)) {
+    let limit = if changes.ranges.is_empty() { ANSWERED_WITHIN } else { CLEARED_WITHIN };
+    if let Err(error) = pool.wait_up_to(limit, stage(&lease, begin, changes)) {
         let outcome = match error {
             Failure::Database(error) => refused(&error),
             Failure::Unanswered => Outcome::Refused(unanswered()),
@@ -292,7 +300,7 @@ fn commit(pool: &Arc<Pool>, round_trips: &Striped, lease: Lease, begin: &str, ch
         return outcome;
     }
     round_trips.add(1);
-    match pool.wait(lease.client.batch_execute("COMMIT")) {
+    match pool.wait_up_to(ANSWERED_WITHIN, lease.client.batch_execute("COMMIT")) {
         Ok(()) => {
             lease.give_back();
             Outcome::Done

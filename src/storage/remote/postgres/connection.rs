@@ -1,5 +1,6 @@
 //! Connections to PostgreSQL, each with its prepared statements, and the pool of those that nobody uses.
 
+use std::cell::Cell;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -23,7 +24,7 @@ pub fn name_of(server: &Uuid) -> String {
 }
 
 /// The time within which each request is answered; later its connection is given up.
-const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
+pub const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 
 /// The value of the key that is the engine's own.
 const FORMAT: &[u8] = b"strata 1";
@@ -78,7 +79,21 @@ pub struct Pool {
 pub struct Lease {
     connection: Option<Connection>,
     pool: Arc<Pool>,
-    _permit: OwnedSemaphorePermit,
+    _permit: Option<OwnedSemaphorePermit>,
+    _held: Held,
+}
+
+/// How many connections a thread has in use; the one that renews the lease of the server begins with one.
+type Held = Arc<()>;
+
+thread_local! {
+    static HELD: Held = Arc::default();
+    static COMES_FIRST: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Has the requests of this thread wait for no connection.
+pub fn come_first() {
+    COMES_FIRST.set(true);
 }
 
 impl Pool {
@@ -107,11 +122,12 @@ impl Pool {
     }
 
     /// Waits for an answer of the database.
-    pub fn wait<R>(
+    pub fn wait_up_to<R>(
         &self,
+        limit: Duration,
         answer: impl Future<Output = std::result::Result<R, tokio_postgres::Error>>,
     ) -> std::result::Result<R, Failure> {
-        let outcome = self.runtime.block_on(async { tokio::time::timeout(ANSWERED_WITHIN, answer).await });
+        let outcome = self.runtime.block_on(async { tokio::time::timeout(limit, answer).await });
         outcome.map_err(|_| Failure::Unanswered)?.map_err(Failure::Database)
     }
 
@@ -126,14 +142,22 @@ impl Pool {
         self.runtime.spawn(what);
     }
 
-    /// Takes a connection.
+    /// Takes a connection. A thread that has one waits for no other: those that have the others might wait for it.
     ///
     /// # Errors
     /// `Busy` if all are in use for long, or none can be made.
     pub async fn take(self: &Arc<Self>) -> Result<Lease> {
-        let permit = tokio::time::timeout(ANSWERED_WITHIN, Arc::clone(&self.permits).acquire_owned()).await;
-        let permit =
-            permit.ok().and_then(std::result::Result::ok).ok_or_else(|| busy_because("all connections are in use"))?;
+        let held = HELD.with(Arc::clone);
+        // Those of the thread itself and of this call.
+        let comes_first = COMES_FIRST.get() || Arc::strong_count(&held) > 2;
+        let permit = match comes_first {
+            true => None,
+            false => {
+                let permit = tokio::time::timeout(ANSWERED_WITHIN, Arc::clone(&self.permits).acquire_owned()).await;
+                let permit = permit.ok().and_then(std::result::Result::ok);
+                Some(permit.ok_or_else(|| busy_because("all connections are in use"))?)
+            }
+        };
         let idle = loop {
             let idle = self.idle.lock().pop();
             match idle {
@@ -147,7 +171,7 @@ impl Pool {
                 tokio::time::timeout(ANSWERED_WITHIN, self.connect()).await.unwrap_or_else(|_| Err(unanswered()))?
             }
         };
-        Ok(Lease { connection: Some(connection), pool: Arc::clone(self), _permit: permit })
+        Ok(Lease { connection: Some(connection), pool: Arc::clone(self), _permit: permit, _held: held })
     }
 
     async fn open_client(&self) -> Result<Client> {
@@ -164,6 +188,10 @@ impl Pool {
         let own = "SELECT pid, backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()";
         let own = client.query_one(own, &[]).await.map_err(busy)?;
         let backend = Backend { process: own.get(0), started: own.get(1) };
+        // What is acknowledged is synced, and replicated if there are synchronous standbys.
+        let synced =
+            "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'";
+        client.query(synced, &[]).await.map_err(busy)?;
         let statements = Statements::prepare(&client, &self.table).await.map_err(busy)?;
         Ok(Connection { client, backend, statements })
     }
