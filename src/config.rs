@@ -150,7 +150,7 @@ pub struct Flags {
     #[arg(long, value_name = "NUMBER", env = "STRATA_WORKERS", value_parser = number::<usize>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     workers: Option<usize>,
-    /// Threads for lists and other CPU-bound work [default: one a core; with --storage 64]
+    /// Threads for lists and other CPU-bound work [default: one a core; with --storage 12]
     #[arg(long, value_name = "NUMBER", env = "STRATA_SCAN_THREADS", value_parser = number::<usize>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     scan_threads: Option<usize>,
@@ -354,7 +354,7 @@ struct IngressFlags {
     #[arg(long, value_name = "SIZE", env = "STRATA_ALL_RESPONSES_BYTES", value_parser = size::parse)]
     #[serde(skip_serializing_if = "Option::is_none")]
     all_responses_bytes: Option<usize>,
-    /// Timeout to the first byte of a response [default: 30000; in the file ingress.request_timeout_ms]
+    /// Timeout to the first byte of a response [default: 30000, with --storage 60000; in the file ingress.request_timeout_ms]
     #[arg(long, value_name = "MS", env = "STRATA_REQUEST_TIMEOUT_MS", value_parser = number::<u64>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     request_timeout_ms: Option<u64>,
@@ -487,8 +487,11 @@ struct TlsFlags {
 /// The default of `pool_threads` where the store is in a database.
 const REMOTE_POOL_THREADS: i64 = 256;
 
-/// The default of `scan_threads` there: lists wait, too.
-const REMOTE_SCAN_THREADS: i64 = 64;
+/// The default of `request_timeout_ms` there.
+const REMOTE_TIMEOUT_MS: i64 = 60_000;
+
+/// The default of `scan_threads` there: lists wait, too, and with dumps they have less than all connections.
+const REMOTE_SCAN_THREADS: i64 = 12;
 
 impl Flags {
     /// Lays the flags over the file that they name, if they do, and both over the defaults.
@@ -512,6 +515,11 @@ impl Flags {
             // Each request waits for the database on a thread.
             given.entry("pool_threads").or_insert(toml::Value::Integer(REMOTE_POOL_THREADS));
             given.entry("scan_threads").or_insert(toml::Value::Integer(REMOTE_SCAN_THREADS));
+            let ingress = given.entry("ingress").or_insert(toml::Value::Table(toml::Table::new()));
+            if let toml::Value::Table(ingress) = ingress {
+                // Longer than it takes to find out what became of a commit whose answer is lost.
+                ingress.entry("request_timeout_ms").or_insert(toml::Value::Integer(REMOTE_TIMEOUT_MS));
+            }
         }
         lay_over(&mut whole, given);
         let config: Config = whole.try_into().map_err(|error: toml::de::Error| Error::invalid(error.message()))?;

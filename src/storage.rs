@@ -489,6 +489,26 @@ impl Store {
         }
     }
 
+    /// Has a remote store work for this server only as long as a key is there, whatever the server believes.
+    pub(crate) fn set_fence(&self, space: Space, key: &[u8]) {
+        match self {
+            Self::Rocks(_) => {
+                let _ = (space, key);
+            }
+            #[cfg(feature = "remote")]
+            Self::Remote(remote) => remote.set_fence(space, key),
+        }
+    }
+
+    /// Refuses everything at a remote store from now on: this server does not know its schema any more.
+    pub(crate) fn set_outdated(&self) {
+        match self {
+            Self::Rocks(_) => {}
+            #[cfg(feature = "remote")]
+            Self::Remote(remote) => remote.set_outdated(),
+        }
+    }
+
     /// Has the requests of this thread to a remote store wait for no others of this server.
     pub(crate) fn come_first(&self) {
         match self {

@@ -130,7 +130,10 @@ struct Parts {
 impl Drop for Parts {
     fn drop(&mut self) {
         if self.store.is_remote() && !self.store.is_read_only() {
-            self.members.leave(&self.store);
+            // On a thread of its own: this one may belong to a runtime, which forbids to wait.
+            std::thread::scope(|scope| {
+                scope.spawn(|| self.members.leave(&self.store));
+            });
         }
     }
 }

@@ -179,10 +179,11 @@ impl Upload {
         let manifest = manifest.to_bytes();
         let accept = |transaction: &mut Transaction<'_>, upload: Option<u64>| {
             created.set(upload.is_none());
-            // Another server may have truncated the table, which removes what was uploaded.
+            // Another server may have truncated the table, or taken this one for dead: both remove what was uploaded.
             if this.is_open
                 && database.store().is_remote()
-                && transaction.get(Space::Blobs, &key::under_way(table.id, this.number))?.is_none()
+                && transaction.get(Space::Blobs, &key::under_way(table.id, this.number))?.as_deref()
+                    != Some(database.store().server())
             {
                 return Err(no_record(table, &this.id));
             }

@@ -116,5 +116,8 @@ fn run(database: &Database, streams: &Streams, stopping: &Receiver<()>) {
 fn may_come_again(database: &Database) -> bool {
     let has_blobs = |table: &Table| table.attributes.iter().any(|attribute| attribute.kind == Kind::Blob);
     let schema = database.schema();
-    !schema.streams.is_empty() || schema.tables.iter().any(|table| table.expires() || has_blobs(table))
+    // The server of a remote store that works now may end.
+    database.store().is_remote()
+        || !schema.streams.is_empty()
+        || schema.tables.iter().any(|table| table.expires() || has_blobs(table))
 }

@@ -34,9 +34,11 @@ impl TryFrom<String> for Location {
 impl fmt::Display for Location {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (scheme, rest) = self.0.split_once("://").unwrap_or(("", &self.0));
+        // A password may have any characters.
+        let (user, rest) = rest.rsplit_once('@').map_or((None, rest), |(user, rest)| (Some(user), rest));
         let (address, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let address = match address.rsplit_once('@') {
-            Some((user, host)) => format!("{}@{host}", user.split_once(':').map_or(user, |(user, _)| user)),
+        let address = match user {
+            Some(user) => format!("{}@{address}", user.split_once(':').map_or(user, |(user, _)| user)),
             None => address.to_owned(),
         };
         let shown: Vec<_> =

@@ -14,6 +14,8 @@
 //!
 //! **Scans** come in pages that grow, so that short lists are read in one request, and long ones in few.
 //!
+//! The methods of [`super::Store`] call those of the same name here, and say what they do.
+//!
 //! All of it blocks: whoever calls waits for the database on a thread that may wait. Under [`Reach::Memory`] everything is `WouldBlock`.
 
 mod scan;
@@ -26,7 +28,7 @@ pub mod simulated;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -89,6 +91,9 @@ trait Engine: Send + Sync {
 
     /// Has the requests of this thread wait for no others of this server.
     fn come_first(&self) {}
+
+    /// Refuses to work for this server once this key is gone, whatever it believes.
+    fn set_fence(&self, _key: Vec<u8>) {}
 }
 
 /// The database at one moment.
@@ -119,7 +124,7 @@ struct Changes {
     writes: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
     /// Keys to delete before that: from the first up to but not including the second.
     ranges: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Keys that must not have changed and are not written, and whether they are there.
+    /// Keys that were read, which must not have changed, and whether they are there. Some of them are written.
     depended: BTreeMap<Vec<u8>, bool>,
 }
 
@@ -156,11 +161,12 @@ struct Limits {
     commit_keys: usize,
     /// Whether a commit may delete ranges.
     has_ranges: bool,
+    /// For how long the outcome of a lost commit is asked for.
+    settled_within: Duration,
 }
 
-/// How often the outcome of a lost commit is asked for, and for how long at most.
-const ASKED: u32 = 16;
-const SETTLED_WITHIN: Duration = Duration::from_secs(10);
+/// How often the outcome of a lost commit is asked for at least.
+const ASKED: u32 = 3;
 
 /// The longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
@@ -177,6 +183,7 @@ pub struct Store {
     opened: Instant,
     /// Until when it may be written to, in nanoseconds since it was opened; without end, until it is told otherwise.
     lease: AtomicU64,
+    is_outdated: AtomicBool,
 }
 
 /// A snapshot, which the database keeps.
@@ -254,6 +261,7 @@ impl Store {
             options: Options::default(),
             opened: Instant::now(),
             lease: AtomicU64::new(u64::MAX),
+            is_outdated: AtomicBool::new(false),
         }
     }
 
@@ -263,6 +271,26 @@ impl Store {
 
     pub fn come_first(&self) {
         self.engine.come_first();
+    }
+
+    pub fn set_fence(&self, space: Space, key: &[u8]) {
+        self.engine.set_fence(key_of(space, key));
+    }
+
+    pub fn set_outdated(&self) {
+        self.is_outdated.store(true, Ordering::Relaxed);
+        self.set_lease(None);
+    }
+
+    /// Refuses what may not wait, since every request does, and a server that does not know the schema any more.
+    fn check(&self, reach: Reach) -> Result<()> {
+        match reach {
+            Reach::Memory => Err(Error::WouldBlock),
+            Reach::Disk if self.is_outdated.load(Ordering::Relaxed) => {
+                Err(Error::Busy { detail: "another server has changed the schema: start this one again".to_owned() })
+            }
+            Reach::Disk => Ok(()),
+        }
     }
 
     pub fn server(&self) -> &[u8] {
@@ -296,13 +324,13 @@ impl Store {
     }
 
     pub fn get(&self, space: Space, key: &[u8], reach: Reach) -> Result<Option<Pinned<'_>>> {
-        check(reach)?;
+        self.check(reach)?;
         self.calls.gets.add(1);
         Ok(self.engine.get(&key_of(space, key))?.map(Pinned::Remote))
     }
 
     pub fn get_for(&self, batch: &mut Batch, space: Space, key: &[u8], reach: Reach) -> Result<Option<Pinned<'_>>> {
-        check(reach)?;
+        self.check(reach)?;
         self.calls.gets.add(1);
         let key = key_of(space, key);
         let value = match batch.ahead.get(&key) {
@@ -314,7 +342,7 @@ impl Store {
     }
 
     pub fn read_ahead(&self, batch: &mut Batch, keys: &[(Space, Vec<u8>)], reach: Reach) -> Result<()> {
-        check(reach)?;
+        self.check(reach)?;
         let mut keys: Vec<_> = keys.iter().map(|(space, key)| key_of(*space, key)).collect();
         keys.sort_unstable();
         keys.dedup();
@@ -343,7 +371,7 @@ impl Store {
         snapshot: &Snapshot,
         reach: Reach,
     ) -> Result<Vec<Option<Pinned<'_>>>> {
-        check(reach)?;
+        self.check(reach)?;
         self.calls.multi_gets.add(1);
         self.calls.looked_up.add(keys.len() as u64);
         let keys: Vec<_> = keys.iter().map(|key| key_of(space, key.as_ref())).collect();
@@ -379,7 +407,7 @@ impl Store {
     }
 
     pub fn snapshot(&self, reach: Reach) -> Result<Snapshot> {
-        check(reach)?;
+        self.check(reach)?;
         self.engine.begin(false).map(Snapshot)
     }
 
@@ -402,9 +430,7 @@ impl Store {
             return Err(Error::Raced);
         }
         self.calls.writes.add(1);
-        if !batch.needs_no_lease && self.lease().is_zero() {
-            return Err(Error::Busy { detail: "this server has not heard of the database for too long".to_owned() });
-        }
+        self.check_lease(batch)?;
         if !batch.changes.is_empty() {
             self.check_limits(batch)?;
             match batch.transaction.take() {
@@ -413,13 +439,29 @@ impl Store {
             }
             self.batch_bytes.add(batch.bytes as u64);
         }
-        batch.destroyed.iter().try_for_each(|prefix| self.engine.destroy(prefix))
+        let is_committed = !batch.changes.is_empty();
+        for prefix in &batch.destroyed {
+            match self.engine.destroy(prefix) {
+                // The commit is done whatever becomes of them; they are never read again.
+                Err(error) if is_committed => tracing::warn!("keys that are not used any more are left: {error}"),
+                outcome => outcome?,
+            }
+        }
+        Ok(())
+    }
+
+    fn check_lease(&self, batch: &Batch) -> Result<()> {
+        if batch.needs_no_lease || !self.lease().is_zero() {
+            return Ok(());
+        }
+        Err(Error::Busy { detail: "this server has not heard of the database for too long".to_owned() })
     }
 
     /// Writes a batch for which nothing was read: if it races, it is written again.
     fn write_blindly(&self, batch: &mut Batch) -> Result<()> {
         let (begun, mut raced) = (Instant::now(), 0);
         loop {
+            self.check_lease(batch)?;
             match self.commit(batch, self.receipts.take(), |changes| self.engine.write(changes)) {
                 Err(Error::Raced) if begun.elapsed() < RACED_WITHIN => raced += 1,
                 Err(Error::Raced) => return Err(raced_too_often(raced)),
@@ -432,7 +474,6 @@ impl Store {
     fn commit(&self, batch: &mut Batch, mut receipt: Receipt, commit: impl FnOnce(&Changes) -> Outcome) -> Result<()> {
         let (key, number) = (receipt.key(), Uuid::new_v4().as_bytes().to_vec());
         let changes = &mut batch.changes;
-        changes.depended.retain(|key, _| !changes.writes.contains_key(key));
         changes.writes.insert(key.clone(), Some(number.clone()));
         let outcome = commit(changes);
         changes.writes.remove(&key);
@@ -447,13 +488,14 @@ impl Store {
     /// Finds out whether a commit was done whose answer is lost.
     fn settle(&self, mut lost: Box<dyn Lost>, receipt: &mut Receipt, number: &[u8]) -> Result<()> {
         let (key, begun) = (receipt.key(), Instant::now());
-        for attempt in 0..ASKED {
+        let mut asked = 0;
+        while asked < ASKED || begun.elapsed() < self.engine.limits().settled_within {
             match lost.value_after(&key) {
                 Ok(value) if value.as_deref() == Some(number) => return Ok(()),
                 Ok(_) => return Err(Error::Raced),
-                Err(_) if begun.elapsed() > SETTLED_WITHIN => break,
-                Err(_) => self.pause(attempt + 4),
+                Err(_) => asked += 1,
             }
+            self.pause(asked + 4);
         }
         // It may still be done, and must not overwrite the receipt of another commit.
         receipt.is_free = false;
@@ -573,11 +615,6 @@ fn byte_of(space: Space) -> u8 {
         Space::Blobs => 4,
         Space::Streams => 5,
     }
-}
-
-/// Refuses what may not wait: every request does.
-fn check(reach: Reach) -> Result<()> {
-    if reach == Reach::Memory { Err(Error::WouldBlock) } else { Ok(()) }
 }
 
 /// Returns the error of a snapshot that has ended, which no transaction depends on.

@@ -149,13 +149,13 @@ impl Database {
         self.store().note_synced();
         // Whoever works now may wait for what this thread holds.
         self.check_not_held(|_| true)?;
-        if !self.is_worker() {
-            return Ok(false);
-        }
         let mut background = self.shared.background.lock();
         let abandoned = self.shared.abandoned.lock().pop();
         if let Some((table, upload)) = abandoned {
             return self.remove_upload(table, upload).map(|()| true);
+        }
+        if !self.is_worker() {
+            return Ok(false);
         }
         if self.store().is_remote() && background.is_due(REPLACED_SEARCH) {
             self.remove_left()?;
@@ -347,6 +347,11 @@ impl Database {
             self.depend_on_worker(batch)?;
             stage(batch);
             let mut changed = background.catalogue.clone();
+            if self.store().is_remote() {
+                // A write that was told as failed may have happened.
+                let stored = Catalogue::stored(self.store(), batch)?;
+                changed = stored.with_progress_of(&background.catalogue);
+            }
             change(&mut changed);
             changed.stage(self.store(), batch)?;
             Ok(changed)

@@ -64,6 +64,8 @@ pub(super) fn reconcile(
         check_kinds(&catalogue, &schema)?;
     }
     schema.set_identities();
+    // While others live, the schema is as it was for them.
+    let retries_failed = migration != Migration::ChangesNothing && !(store.is_remote() && members::has_living(store)?);
     let mut deleted = Vec::new();
     for table in &mut schema.tables {
         let position = assign_number(&mut catalogue, table);
@@ -73,7 +75,14 @@ pub(super) fn reconcile(
         let known = &mut catalogue.tables[position];
         let before = known.current().clone();
         deleted.extend(layouts::lay_out(store, known, table, migration, now)?);
-        catalogue.dropped.extend(number_indexes(store, &mut catalogue.next_index, known, table, &before, migration)?);
+        catalogue.dropped.extend(number_indexes(
+            store,
+            &mut catalogue.next_index,
+            known,
+            table,
+            &before,
+            retries_failed,
+        )?);
     }
     for stream in &mut schema.streams {
         number_stream(&mut catalogue, stream)?;
@@ -93,6 +102,7 @@ pub(super) fn reconcile(
             let begun = members.join(store, &mut batch, &catalogue, is_changed)?;
             store.write(&mut batch, Durability::Strong)?;
             store.set_lease(Some(begun + members::LEASE));
+            members::set_fence(store);
         }
         (false, _) if is_changed => store.write(&mut batch, Durability::Strong)?,
         (false, _) => {}
@@ -105,20 +115,25 @@ pub(super) fn reconcile(
         store.reclaim_space(space, number)?;
     }
     if migration == Migration::KeepsData {
-        for StoredTable { name, .. } in catalogue.tables.iter().filter(|known| schema.table(&known.name).is_none()) {
-            tracing::warn!(
-                "table {name} is in the data directory but not in the schema: its records are kept and not served; \
-                 --migrate deletes them"
-            );
-        }
-        for StoredStream { name, .. } in catalogue.streams.iter().filter(|known| schema.stream(&known.name).is_none()) {
-            tracing::warn!(
-                "stream {name} is in the data directory but not in the schema: its events are kept and not served; \
-                 --migrate deletes them"
-            );
-        }
+        warn_of_unnamed(&catalogue, &schema);
     }
     Ok((schema, catalogue))
+}
+
+/// Says which tables and streams are kept and not served.
+fn warn_of_unnamed(catalogue: &Catalogue, schema: &Schema) {
+    for StoredTable { name, .. } in catalogue.tables.iter().filter(|known| schema.table(&known.name).is_none()) {
+        tracing::warn!(
+            "table {name} is in the data directory but not in the schema: its records are kept and not served; \
+             --migrate deletes them"
+        );
+    }
+    for StoredStream { name, .. } in catalogue.streams.iter().filter(|known| schema.stream(&known.name).is_none()) {
+        tracing::warn!(
+            "stream {name} is in the data directory but not in the schema: its events are kept and not served; \
+             --migrate deletes them"
+        );
+    }
 }
 
 impl Catalogue {
@@ -258,7 +273,7 @@ fn number_indexes(
     known: &mut StoredTable,
     table: &mut Table,
     before: &StoredLayout,
-    migration: Migration,
+    retries_failed: bool,
 ) -> Result<Vec<u32>> {
     let old = std::mem::take(&mut known.indexes);
     for position in 0..table.indexes.len() {
@@ -268,7 +283,7 @@ fn number_indexes(
             stored.attributes == attributes
                 && stored.kind == kind.name()
                 // A failed index is tried again under another number: writers may have left entries.
-                && (migration == Migration::ChangesNothing || !matches!(stored.state, StoredState::Failed { .. }))
+                && !(retries_failed && matches!(stored.state, StoredState::Failed { .. }))
                 && has_same_entries(before, known.current(), kind, &attributes)
         };
         let stored = match old.iter().find(is_same) {

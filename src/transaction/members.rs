@@ -3,11 +3,13 @@
 //! ```text
 //! member/[server]  -> address, and until when its lease lasts, by the clock of the database
 //! members          -> a number that each one that joins increases, so that joining and changing the catalogue race
-//! worker           -> the server that does the background work, and an epoch
+//! worker           -> the server that does the background work, or none, and an epoch
+//! fence/[server]   -> nothing; without it the database opens no connection for the server
 //! ```
 //! **A lease** lasts ten seconds and is renewed every three. A server knows the end of its own by its monotonic clock, from before it asked
 //! for the time of the database; without a lease it writes nothing (`storage`), so whoever sees a lease that has ended sees all that its
-//! server has written, but for a commit that was under way. Sessions of such a server are ended before the catalogue is changed.
+//! server has written, but for a commit that was under way, or by a machine that was stopped and does not know. So before the catalogue is
+//! changed, the fences of such servers are removed, and then their sessions ended: what they read or write after that is refused.
 //!
 //! **The catalogue** is changed where it was read. A schema that changes it is refused while other servers live. At each renewal a server
 //! takes over the states of indexes that the worker has set. One that has not heard of a change yet is no danger: it maintains an index
@@ -24,7 +26,9 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::catalogue::{Catalogue, StoredState};
+use super::uploads::Listed;
 use super::{Database, Parts};
+use crate::encoding::key;
 use crate::error::{Error, Result};
 use crate::schema::{Durability, IndexState};
 use crate::storage::{Batch, Reach, Space, Store};
@@ -45,6 +49,10 @@ const CLOCKS_APART: i64 = 1_000_000;
 const MEMBER: &[u8] = b"member/";
 const JOINED: &[u8] = b"members";
 const WORKER: &[u8] = b"worker";
+const FENCE: &[u8] = b"fence/";
+
+/// The worker where there is none.
+const NOBODY: ServerId = [0; 16];
 
 /// The number of a server, which no other has.
 type ServerId = [u8; 16];
@@ -123,12 +131,16 @@ impl Members {
         if is_changed && !living.is_empty() {
             return Err(others(&living, "run with another schema"));
         }
+        if is_changed && !rows.is_empty() {
+            // What they wrote until then counts for what is changed, so all is read again.
+            rows.iter().try_for_each(|(server, row)| expel(store, server, row))?;
+            return Err(Error::Raced);
+        }
         if is_changed {
-            rows.keys().try_for_each(|server| store.end_sessions_of(server))?;
-            // A worker of before, if it only sleeps, changes nothing any more.
-            store.delete(batch, Space::Meta, WORKER);
+            depose(store, batch)?;
         }
         self.put(store, batch, now)?;
+        store.put(batch, Space::Meta, &[FENCE, &own(store)].concat(), b"");
         self.known.lock().shape = catalogue.shape()?;
         Ok(begun)
     }
@@ -167,8 +179,10 @@ impl Members {
         let left = store.atomically(Durability::Strong, |batch| {
             batch.set_needs_no_lease();
             store.delete(batch, Space::Meta, &key_of(&own));
+            store.delete(batch, Space::Meta, &[FENCE, &own].concat());
+            store.destroy(batch, Space::Meta, &receipts_of(&own));
             if worker(store, batch)?.is_some_and(|worker| worker.server == own) {
-                store.delete(batch, Space::Meta, WORKER);
+                depose(store, batch)?;
             }
             Ok(())
         });
@@ -206,16 +220,19 @@ impl Database {
         store.atomically(Durability::Strong, |batch| {
             begun = Instant::now();
             let now = store.clock()?;
-            let keys = [super::catalogue::KEY, WORKER, JOINED].map(|key| (Space::Meta, key.to_vec()));
+            let own_row = key_of(&own(store));
+            let keys = [super::catalogue::KEY, WORKER, JOINED, &own_row].map(|key| (Space::Meta, key.to_vec()));
             store.read_ahead(batch, &keys, Reach::Disk)?;
             let catalogue = Catalogue::stored(store, batch)?;
             if catalogue.shape()? != members.known.lock().shape {
-                store.set_lease(None);
+                store.set_outdated();
                 return Err(Error::invalid(
                     "another server has changed the schema since this one had a lease: start it again",
                 ));
             }
             let (rows, own) = (rows(store)?, own(store));
+            // Who ends this server changes its row, too.
+            store.get_for(batch, Space::Meta, &key_of(&own), Reach::Disk)?;
             let living: BTreeMap<_, _> = rows.iter().filter(|(id, row)| row.until > now || **id == own).collect();
             let found = worker(store, batch)?;
             let lives = found.as_ref().is_some_and(|worker| living.contains_key(&worker.server));
@@ -304,7 +321,8 @@ impl Database {
         Err(Error::Busy { detail: "another server does the background work now".to_owned() })
     }
 
-    /// Removes what servers have left that do not live: their uploads, and in time all that speaks of them.
+    /// Removes what servers have left that do not live: their uploads, the bytes of blobs that were replaced, and in time all that speaks of
+    /// them.
     ///
     /// # Errors
     /// What the engine returns.
@@ -315,23 +333,37 @@ impl Database {
         let (rows, now) = (rows(store)?, store.clock()?);
         let lives = |server: &ServerId| rows.get(server).is_some_and(|row| row.until > now);
         for upload in &listed {
-            if upload.is_left(self.now(), lives) {
+            if upload.is_left(self.now(), lives) && self.claims(upload)? {
                 super::uploads::remove(store, upload.table, upload.number)?;
             }
         }
-        for (server, row) in rows.iter().filter(|(_, row)| row.until + KEPT_FOR < now) {
-            store.end_sessions_of(server)?;
-            store.atomically(Durability::Soft, |batch| {
-                self.depend_on_worker(batch)?;
-                let stored = store.get_for(batch, Space::Meta, &key_of(server), Reach::Disk)?;
-                if stored.as_deref() == Some(&json(row)?[..]) {
-                    store.delete(batch, Space::Meta, &key_of(server));
-                    store.destroy(batch, Space::Meta, &[b"receipt/", &server[..]].concat());
-                }
-                Ok(())
-            })?;
+        let dead = rows.iter().filter(|(_, row)| row.until + KEPT_FOR < now);
+        for (server, row) in dead {
+            match expel(store, server, row) {
+                Ok(()) | Err(Error::Raced) => {}
+                Err(error) => return Err(error),
+            }
         }
         Ok(())
+    }
+
+    /// Takes an upload from the server that has it under way, if that does not live: it can not be finished any more. Returns whether it can
+    /// be removed.
+    fn claims(&self, upload: &Listed) -> Result<bool> {
+        let Some(server) = upload.server() else { return Ok(true) };
+        let (store, listed) = (self.store(), key::under_way(upload.table, upload.number));
+        store.atomically(Durability::Soft, |batch| {
+            self.depend_on_worker(batch)?;
+            let row = store.get_for(batch, Space::Meta, &key_of(server), Reach::Disk)?;
+            let row: Option<Member> = row.map(|bytes| serde_json::from_slice(&bytes).map_err(damaged)).transpose()?;
+            let stored = store.get_for(batch, Space::Blobs, &listed, Reach::Disk)?;
+            let is_left = row.is_none_or(|row| row.until < store.clock().unwrap_or_default());
+            if !is_left || stored.as_deref() != Some(&server[..]) {
+                return Ok(false);
+            }
+            store.put(batch, Space::Blobs, &listed, &0i64.to_le_bytes());
+            Ok(true)
+        })
     }
 
     /// Ends the lease of this server, for tests.
@@ -362,6 +394,52 @@ impl Database {
             lease_ms: lease.as_millis() as u64,
         })
     }
+}
+
+/// Ends a server that does not live, for good.
+///
+/// # Errors
+/// `Raced` if it lives after all; what the engine returns.
+fn expel(store: &Store, server: &ServerId, row: &Member) -> Result<()> {
+    let is_ended = store.atomically(Durability::Strong, |batch| {
+        batch.set_needs_no_lease();
+        let stored = store.get_for(batch, Space::Meta, &key_of(server), Reach::Disk)?;
+        if stored.as_deref() != Some(&json(row)?[..]) {
+            return Ok(false);
+        }
+        store.delete(batch, Space::Meta, &key_of(server));
+        store.delete(batch, Space::Meta, &[FENCE, &server[..]].concat());
+        Ok(true)
+    })?;
+    if !is_ended {
+        return Err(Error::Raced);
+    }
+    store.end_sessions_of(server)?;
+    let mut batch = Batch::default();
+    batch.set_needs_no_lease();
+    store.destroy(&mut batch, Space::Meta, &receipts_of(server));
+    store.write(&mut batch, Durability::Soft)
+}
+
+/// Stages that nobody does the background work. The epoch goes on, so that no server takes its own old row for a new one.
+fn depose(store: &Store, batch: &mut Batch) -> Result<()> {
+    let epoch = worker(store, batch)?.map_or(0, |worker| worker.epoch);
+    store.put(batch, Space::Meta, WORKER, &json(&Worker { server: NOBODY, epoch })?);
+    Ok(())
+}
+
+/// Has the database work for this server only as long as nobody has ended it.
+pub(super) fn set_fence(store: &Store) {
+    store.set_fence(Space::Meta, &[FENCE, &own(store)].concat());
+}
+
+/// Returns whether any server has a remote store open.
+///
+/// # Errors
+/// What the engine returns.
+pub(super) fn has_living(store: &Store) -> Result<bool> {
+    let (now, rows) = (store.clock()?, rows(store)?);
+    Ok(rows.values().any(|row| row.until > now))
 }
 
 /// Checks that no server has a remote store open, before something reads all of it as if it stood still.
@@ -402,6 +480,10 @@ fn worker(store: &Store, batch: &mut Batch) -> Result<Option<Worker>> {
 
 fn own(store: &Store) -> ServerId {
     store.server().try_into().unwrap_or_default()
+}
+
+fn receipts_of(server: &ServerId) -> Vec<u8> {
+    [b"receipt/", &server[..]].concat()
 }
 
 fn key_of(server: &ServerId) -> Vec<u8> {

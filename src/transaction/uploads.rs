@@ -178,6 +178,14 @@ enum Why {
 }
 
 impl Listed {
+    /// Returns the server that has it under way, if one has.
+    pub fn server(&self) -> Option<&[u8; 16]> {
+        match &self.why {
+            Why::UnderWay(server) => Some(server),
+            Why::Replaced(_) => None,
+        }
+    }
+
     /// Returns whether it can be removed: its server does not live, or nobody can be reading the blob any more.
     pub fn is_left(&self, now: i64, lives: impl Fn(&[u8; 16]) -> bool) -> bool {
         match &self.why {

@@ -1,6 +1,5 @@
 //! Who has a database open: leases, the worker, and changes of the schema.
 
-use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -11,8 +10,8 @@ use strata::transaction::{Database, Precondition};
 
 use crate::engine::Random;
 
-const BEFORE: &str = r#"type T @table { id: ID @primaryKey  n: Int  mail: String }"#;
-const AFTER: &str = r#"type T @table { id: ID @primaryKey  n: Int @indexed  mail: String @unique }"#;
+const BEFORE: &str = r#"type T @table { id: ID @primaryKey  n: Int  mail: String  other: String }"#;
+const AFTER: &str = r#"type T @table { id: ID @primaryKey  n: Int @indexed  mail: String @unique  other: String }"#;
 
 fn open(simulation: &Simulation, sdl: &str, address: &str) -> Result<Database> {
     let database = Database::open_simulated(simulation, Schema::parse(sdl)?, address)?;
@@ -105,48 +104,61 @@ fn a_server_that_was_deposed_does_no_work() -> Result<()> {
 }
 
 /// Servers write while one of them builds indexes.
-#[test]
-fn indexes_are_built_beside_writers_of_all_servers() -> Result<()> {
-    let simulation = Simulation::new(1);
+pub fn build_beside_writers(open: &dyn Fn(&str, &str) -> Result<Database>, records: usize) -> Result<()> {
     {
-        let first = open(&simulation, BEFORE, "first")?;
-        let rows: Vec<_> = (0..1000).map(|number| format!(r#"{{"id": "{number}", "n": {number}}}"#)).collect();
-        first.create_all(first.table("T")?, format!("[{}]", rows.join(",")).as_bytes())?;
+        let first = open(BEFORE, "first")?;
+        let table = first.table("T")?;
+        let rows: Vec<_> = (0..records).map(|number| format!(r#"{{"id": "{number}", "n": {number}}}"#)).collect();
+        for rows in rows.chunks(1000) {
+            first.create_all(table, format!("[{}]", rows.join(",")).as_bytes())?;
+        }
     }
-    let databases: Vec<_> =
-        (0..3).map(|number| open(&simulation, AFTER, &number.to_string())).collect::<Result<_>>()?;
+    let databases: Vec<_> = (0..3).map(|number| open(AFTER, &number.to_string())).collect::<Result<_>>()?;
     let is_built = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for (number, database) in databases.iter().enumerate() {
             let is_built = &is_built;
-            scope.spawn(move || {
-                let (table, mut random) = (database.table("T").expect("it exists"), Random(number as u64 + 1));
-                let begun = Instant::now();
-                while !is_built.load(Ordering::Relaxed) && begun.elapsed() < Duration::from_secs(60) {
-                    let (id, n) = (random.below(1200).to_string(), random.below(50));
-                    let body = format!(r#"{{"id": "{id}", "n": {n}}}"#);
-                    let outcome = match random.below(3) {
-                        0 => database.delete(table, &id, &Precondition::None),
-                        1 => database
-                            .merge(table, &id, format!(r#"{{"n": {n}}}"#).as_bytes(), &Precondition::None)
-                            .map(drop),
-                        _ => database.replace(table, &id, body.as_bytes(), &Precondition::None).map(drop),
-                    };
-                    match outcome {
-                        Ok(()) | Err(Error::NotFound { .. } | Error::Busy { .. }) => {}
-                        Err(other) => panic!("{other}"),
-                    }
-                }
-            });
+            scope.spawn(move || write_until(is_built, database, number as u64, records + records / 5));
         }
-        databases[0].catch_up().expect("it can be built");
+        let worker = databases.iter().find(|database| {
+            let cluster = database.cluster().expect("it is remote");
+            cluster.worker == Some("0".to_owned())
+        });
+        worker.expect("the first one works").catch_up().expect("it can be built");
         is_built.store(true, Ordering::Relaxed);
     });
     databases.iter().try_for_each(Database::renew_lease)?;
     for database in &databases {
         assert_eq!(database.disagreements()?, [""; 0]);
+        let indexes = &database.table("T")?.indexes;
+        assert!(indexes.iter().all(|index| matches!(index.state(), IndexState::Ready { .. })));
     }
-    let worker: BTreeSet<_> = databases.iter().filter_map(|database| members(database).1).collect();
-    assert_eq!(worker.len(), 1);
     Ok(())
+}
+
+fn write_until(is_over: &AtomicBool, database: &Database, seed: u64, ids: usize) {
+    let (table, mut random) = (database.table("T").expect("it exists"), Random(seed + 1));
+    let begun = Instant::now();
+    while !is_over.load(Ordering::Relaxed) && begun.elapsed() < Duration::from_secs(60) {
+        let (id, n) = (random.below(ids).to_string(), random.below(50));
+        let body = format!(r#"{{"id": "{id}", "n": {n}}}"#);
+        let none = &Precondition::None;
+        let outcome = match random.below(4) {
+            0 => database.delete(table, &id, none),
+            1 => database.merge(table, &id, format!(r#"{{"n": {n}}}"#).as_bytes(), none).map(drop),
+            // What is not indexed.
+            2 => database.merge(table, &id, br#"{"other": "x"}"#, none).map(drop),
+            _ => database.replace(table, &id, body.as_bytes(), none).map(drop),
+        };
+        match outcome {
+            Ok(()) | Err(Error::NotFound { .. } | Error::Busy { .. }) => {}
+            Err(other) => panic!("{other}"),
+        }
+    }
+}
+
+#[test]
+fn indexes_are_built_beside_writers_of_all_servers() -> Result<()> {
+    let simulation = Simulation::new(1);
+    build_beside_writers(&|sdl, address| open(&simulation, sdl, address), 1000)
 }

@@ -75,6 +75,74 @@ fn a_database_that_is_killed_loses_nothing_and_doubles_nothing() {
 }
 
 #[test]
+fn what_another_server_has_deleted_does_not_come_again() -> Result<()> {
+    let Some(broker) = or_skipped(Broker::postgres()) else { return Ok(()) };
+    let url = format!("{}?table=deleted&connections=4", broker.url());
+    let (one, other) = (store(&url)?, store(&url)?);
+    let (soft, key) = (strata::schema::Durability::Soft, b"key");
+    for (is_there, change) in [(true, "delete"), (true, "put"), (false, "put")] {
+        let mut batch = Batch::default();
+        one.delete(&mut batch, Space::Records, key);
+        one.write(&mut batch, soft)?;
+        batch.clear();
+        if is_there {
+            one.put(&mut batch, Space::Records, key, b"1");
+            one.write(&mut batch, soft)?;
+            batch.clear();
+        }
+        assert_eq!(one.get_for(&mut batch, Space::Records, key, Reach::Disk)?.is_some(), is_there);
+        let mut others = Batch::default();
+        match change {
+            "put" => other.put(&mut others, Space::Records, key, b"2"),
+            _ => other.delete(&mut others, Space::Records, key),
+        }
+        other.write(&mut others, soft)?;
+        one.put(&mut batch, Space::Records, key, b"3");
+        assert!(matches!(one.write(&mut batch, soft), Err(Error::Raced)), "{is_there} {change}");
+    }
+    Ok(())
+}
+
+#[test]
+fn indexes_are_built_beside_writers_of_all_servers() -> Result<()> {
+    let Some(broker) = or_skipped(Broker::postgres()) else { return Ok(()) };
+    let location = located(&format!("{}?table=built&connections=8", broker.url()))?;
+    let open = |sdl: &str, address: &str| {
+        Database::connect(&location, None, Schema::parse(sdl)?, Migration::KeepsData, address)
+    };
+    super::members::build_beside_writers(&open, 2000)
+}
+
+/// Records are created while the table is truncated again and again.
+#[test]
+fn a_truncation_takes_all_or_nothing_of_a_record() -> Result<()> {
+    let Some(broker) = or_skipped(Broker::postgres()) else { return Ok(()) };
+    let databases: Vec<_> = (0..2).map(|_| connect(&broker, "cleared")).collect();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for (number, database) in databases.iter().enumerate() {
+            let is_over = &is_over;
+            scope.spawn(move || {
+                let table = database.table("T").expect("it exists");
+                for step in 0.. {
+                    if is_over.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    let body = format!(r#"{{"n": {step}, "mail": "m{number}-{step}"}}"#);
+                    database.create(table, body.as_bytes()).expect("it is new");
+                }
+            });
+        }
+        for _ in 0..40 {
+            databases[0].truncate(databases[0].table("T").expect("it exists")).expect("it can be cleared");
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(databases[1].disagreements()?, [""; 0]);
+    Ok(())
+}
+
+#[test]
 fn a_key_is_written_by_one_of_two_transactions_that_depend_on_it() -> Result<()> {
     let Some(broker) = or_skipped(Broker::postgres()) else { return Ok(()) };
     let url = format!("{}?table=pairs&connections=4", broker.url());

@@ -19,12 +19,15 @@ fn this_program() -> Command {
     command
 }
 
+/// A test that asks so much that it takes minutes on PostgreSQL: only with `test --full`.
+const LONG: &str = "query::random::plans_give_what_looking_at_every_record_gives";
+
 /// Runs the suites with a store of `storage` in place of each directory.
-fn run_on(storage: &str) {
+fn run_on(storage: &str, threads: &str, more: &[&'static str]) {
     let mut command = this_program();
     command.args(SUITES).args([
         "--test-threads",
-        "2",
+        threads,
         "--skip",
         "http::",
         "--skip",
@@ -32,7 +35,7 @@ fn run_on(storage: &str) {
         "--skip",
         "embedding::",
     ]);
-    command.args(embedded_only().flat_map(|name| ["--skip", name]));
+    command.args(embedded_only().chain(more.iter().copied()).flat_map(|name| ["--skip", name]));
     let output = command.env("STRATA_TEST_STORAGE", storage).output().expect("it starts");
     let said = String::from_utf8_lossy(&output.stdout);
     let result = said.lines().find(|line| line.starts_with("test result")).unwrap_or("no result");
@@ -54,12 +57,13 @@ fn what_is_skipped_is_a_test() {
 
 #[test]
 fn they_pass_on_a_simulated_database() {
-    run_on("simulated");
+    run_on("simulated", "2", &[]);
 }
 
 #[test]
 fn they_pass_on_postgres() {
     if let Some(broker) = or_skipped(Broker::postgres()) {
-        run_on(&broker.url());
+        let is_full = std::env::var_os("STRATA_MODEL_TRANSACTIONS").is_some();
+        run_on(&broker.url(), "4", if is_full { &[] } else { &[LONG] });
     }
 }

@@ -101,6 +101,7 @@ impl Engine for Postgres {
             commit_bytes: 256 << 20,
             commit_keys: 1_000_000,
             has_ranges: true,
+            settled_within: Duration::from_secs(10),
         }
     }
 
@@ -131,7 +132,11 @@ impl Engine for Postgres {
 
     fn write(&self, changes: &Changes) -> Outcome {
         match self.pool.wait_for(self.pool.take()) {
-            Ok(lease) => commit(&self.pool, &self.round_trips, lease, "BEGIN ISOLATION LEVEL READ COMMITTED", changes),
+            Ok(lease) => {
+                // Several ranges are deleted as of one moment.
+                let begin = if changes.ranges.is_empty() { BEGIN_BLIND } else { BEGIN };
+                commit(&self.pool, &self.round_trips, lease, begin, changes)
+            }
             Err(error) => Outcome::Refused(error),
         }
     }
@@ -172,6 +177,10 @@ impl Engine for Postgres {
     fn come_first(&self) {
         connection::come_first();
     }
+
+    fn set_fence(&self, key: Vec<u8>) {
+        self.pool.set_fence(key);
+    }
 }
 
 /// A transaction of the database.
@@ -186,6 +195,7 @@ struct Transaction {
 }
 
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ";
+const BEGIN_BLIND: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
 impl Transaction {
     fn lease(&self) -> &Lease {
@@ -266,7 +276,8 @@ impl Drop for Transaction {
 }
 
 async fn roll_back(lease: Lease) {
-    if lease.client.batch_execute("ROLLBACK").await.is_ok() {
+    let rolled_back = tokio::time::timeout(ANSWERED_WITHIN, lease.client.batch_execute("ROLLBACK")).await;
+    if matches!(rolled_back, Ok(Ok(()))) {
         lease.give_back();
     }
 }
@@ -290,7 +301,9 @@ async fn values(
 /// Writes and commits, after `begin` if it is not empty.
 fn commit(pool: &Arc<Pool>, round_trips: &Striped, lease: Lease, begin: &str, changes: &Changes) -> Outcome {
     round_trips.add(1);
-    let limit = if changes.ranges.is_empty() { ANSWERED_WITHIN } else { CLEARED_WITHIN };
+    // A second more for each ten thousand keys.
+    let more = Duration::from_millis((changes.writes.len() + changes.depended.len()) as u64 / 10);
+    let limit = if changes.ranges.is_empty() { ANSWERED_WITHIN + more } else { CLEARED_WITHIN };
     if let Err(error) = pool.wait_up_to(limit, stage(&lease, begin, changes)) {
         let outcome = match error {
             Failure::Database(error) => refused(&error),
@@ -326,18 +339,27 @@ pub(super) enum Failure {
 async fn stage(lease: &Lease, begin: &str, changes: &Changes) -> std::result::Result<(), tokio_postgres::Error> {
     let Connection { client, statements, .. } = &**lease;
     let (mut present, mut absent, mut deleted) = (Vec::new(), Vec::new(), Vec::new());
-    for (key, is_present) in &changes.depended {
+    for (key, is_present) in changes.depended.iter().filter(|(key, _)| !changes.writes.contains_key(*key)) {
         if *is_present { present.push(&key[..]) } else { absent.push(&key[..]) }
     }
-    let (mut keys, mut values) = (Vec::new(), Vec::new());
+    // What was read and has gone since must not come again, so what was there is updated, and only what was not is inserted.
+    let [mut updated, mut inserted, mut put] = [const { (Vec::new(), Vec::new()) }; 3];
     for (key, value) in &changes.writes {
-        match value {
-            Some(value) => {
-                keys.push(&key[..]);
-                values.push(&value[..]);
+        let (keys, values) = match (value, changes.depended.get(key)) {
+            (None, Some(false)) => {
+                absent.push(&key[..]);
+                continue;
             }
-            None => deleted.push(&key[..]),
-        }
+            (None, _) => {
+                deleted.push(&key[..]);
+                continue;
+            }
+            (Some(_), Some(true)) => &mut updated,
+            (Some(_), Some(false)) => &mut inserted,
+            (Some(_), None) => &mut put,
+        };
+        keys.push(&key[..]);
+        values.extend(value.as_deref());
     }
     let mut sent: Vec<Sent<'_>> = Vec::new();
     if !begin.is_empty() {
@@ -352,8 +374,12 @@ async fn stage(lease: &Lease, begin: &str, changes: &Changes) -> std::result::Re
             sent.push(Box::pin(async move { client.execute(statement, &[keys]).await }));
         }
     }
-    let (keys, values) = (&keys, &values);
-    sent.push(Box::pin(async move { client.execute(&statements.put, &[keys, values]).await }));
+    let written = [(&statements.update, &updated), (&statements.insert_values, &inserted), (&statements.put, &put)];
+    for (statement, (keys, values)) in written {
+        if !keys.is_empty() {
+            sent.push(Box::pin(async move { client.execute(statement, &[keys, values]).await }));
+        }
+    }
     try_join_all(sent).await.map(drop)
 }
 
@@ -416,6 +442,10 @@ impl Lost for LostCommit {
                 return Err(busy_because("a lost commit has not ended"));
             }
             let value = values(&lease, &[key.to_vec()]).await.map_err(busy)?.pop().flatten();
+            if value.is_some() {
+                // Its backend may have waited for a standby until it was ended. This one waits for all that was committed before.
+                lease.client.execute(&lease.statements.touch, &[&key]).await.map_err(busy)?;
+            }
             lease.give_back();
             Ok(value)
         })

@@ -148,7 +148,8 @@ impl Client {
             let latest = state.keys.get(key).and_then(|versions| versions.last());
             latest.is_some_and(|(version, _)| since.is_some_and(|since| *version > since))
         };
-        let depends = changes.depended.keys().any(has_changed) && faults.defect != Some(Defect::NoDependencies);
+        let depends = changes.depended.keys().filter(|key| !changes.writes.contains_key(*key)).any(has_changed)
+            && faults.defect != Some(Defect::NoDependencies);
         let mut written = changes.writes.keys();
         let writes = written.any(has_changed) && faults.defect != Some(Defect::NoConflicts);
         let in_ranges = changes.ranges.iter().any(|(lower, upper)| {
@@ -278,6 +279,7 @@ impl Engine for Client {
             commit_bytes: 256 << 20,
             commit_keys: usize::MAX,
             has_ranges: true,
+            settled_within: Duration::ZERO,
         }
     }
 

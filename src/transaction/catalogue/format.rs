@@ -138,6 +138,18 @@ impl Catalogue {
         shape.to_json().map(|text| String::from_utf8_lossy(&text).into_owned())
     }
 
+    /// Returns it with how far another one, which is as new, says that builds have come.
+    pub fn with_progress_of(mut self, other: &Self) -> Self {
+        for index in self.tables.iter_mut().flat_map(|table| &mut table.indexes) {
+            if let (StoredState::Building { .. }, Some(progress @ StoredState::Building { .. })) =
+                (&index.state, other.state_of(index.id))
+            {
+                index.state = progress.clone();
+            }
+        }
+        self
+    }
+
     /// Returns the state of the index with this number.
     pub fn state_of(&self, id: u32) -> Option<&StoredState> {
         let mut indexes = self.tables.iter().flat_map(|table| &table.indexes);

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -26,6 +26,9 @@ pub fn name_of(server: &Uuid) -> String {
 /// The time within which each request is answered; later its connection is given up.
 pub const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 
+/// The time within which a host takes a connection; later the next one is tried.
+const CONNECTED_WITHIN: Duration = Duration::from_secs(3);
+
 /// The value of the key that is the engine's own.
 const FORMAT: &[u8] = b"strata 1";
 
@@ -33,7 +36,8 @@ const FORMAT: &[u8] = b"strata 1";
 #[derive(Clone)]
 pub struct Backend {
     pub process: i32,
-    pub started: String,
+    /// In microseconds since 1970.
+    pub started: i64,
 }
 
 /// A connection.
@@ -50,6 +54,9 @@ pub struct Statements {
     pub pages: Statement,
     pub pages_backwards: Statement,
     pub put: Statement,
+    pub update: Statement,
+    pub insert_values: Statement,
+    pub touch: Statement,
     pub insert: Statement,
     pub delete: Statement,
     pub delete_range: Statement,
@@ -70,6 +77,7 @@ pub struct Pool {
     pub name: String,
     idle: Mutex<Vec<Connection>>,
     permits: Arc<Semaphore>,
+    fence: OnceLock<Vec<u8>>,
     runtime: Handle,
     /// Ends the thread of the runtime.
     stop: Mutex<Option<(oneshot::Sender<()>, JoinHandle<()>)>>,
@@ -108,7 +116,8 @@ impl Pool {
             runtime.shutdown_background();
         });
         let mut config = url.config.clone();
-        config.application_name(name_of(server)).connect_timeout(ANSWERED_WITHIN);
+        config.application_name(name_of(server)).connect_timeout(CONNECTED_WITHIN);
+        config.tcp_user_timeout(2 * ANSWERED_WITHIN).keepalives_idle(2 * ANSWERED_WITHIN);
         Ok(Arc::new(Self {
             config,
             tls: url.tls.clone(),
@@ -116,6 +125,7 @@ impl Pool {
             name: name_of(server),
             idle: Mutex::default(),
             permits: Arc::new(Semaphore::new(url.connections)),
+            fence: OnceLock::new(),
             runtime: handle,
             stop: Mutex::new(Some((stop, thread.map_err(cannot)?))),
         }))
@@ -128,7 +138,9 @@ impl Pool {
         answer: impl Future<Output = std::result::Result<R, tokio_postgres::Error>>,
     ) -> std::result::Result<R, Failure> {
         let outcome = self.runtime.block_on(async { tokio::time::timeout(limit, answer).await });
-        outcome.map_err(|_| Failure::Unanswered)?.map_err(Failure::Database)
+        // Others are of the same database.
+        let answered = outcome.map_err(|_| Failure::Unanswered).inspect_err(|_| self.idle.lock().clear());
+        answered?.map_err(Failure::Database)
     }
 
     /// Waits for what may take several of them.
@@ -168,7 +180,8 @@ impl Pool {
         let connection = match idle {
             Some(connection) => connection,
             None => {
-                tokio::time::timeout(ANSWERED_WITHIN, self.connect()).await.unwrap_or_else(|_| Err(unanswered()))?
+                let limit = ANSWERED_WITHIN + CONNECTED_WITHIN * self.config.get_hosts().len() as u32;
+                tokio::time::timeout(limit, self.connect()).await.unwrap_or_else(|_| Err(unanswered()))?
             }
         };
         Ok(Lease { connection: Some(connection), pool: Arc::clone(self), _permit: permit, _held: held })
@@ -185,15 +198,26 @@ impl Pool {
 
     async fn connect(&self) -> Result<Connection> {
         let client = self.open_client().await?;
-        let own = "SELECT pid, backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()";
+        let own = "SELECT pid, (extract(epoch FROM backend_start) * 1000000)::bigint FROM pg_stat_activity WHERE pid = pg_backend_pid()";
         let own = client.query_one(own, &[]).await.map_err(busy)?;
         let backend = Backend { process: own.get(0), started: own.get(1) };
         // What is acknowledged is synced, and replicated if there are synchronous standbys.
-        let synced =
-            "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'";
+        let synced = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') IN ('off', 'local')";
         client.query(synced, &[]).await.map_err(busy)?;
         let statements = Statements::prepare(&client, &self.table).await.map_err(busy)?;
-        Ok(Connection { client, backend, statements })
+        let connection = Connection { client, backend, statements };
+        if let Some(fence) = self.fence.get() {
+            let found = connection.client.query_opt(&connection.statements.get, &[fence]).await.map_err(busy)?;
+            found.ok_or_else(|| {
+                busy_because("the servers that live have changed it without this one: start it again")
+            })?;
+        }
+        Ok(connection)
+    }
+
+    /// Opens no connection from now on once this key is gone.
+    pub fn set_fence(&self, key: Vec<u8>) {
+        let _ = self.fence.set(key);
     }
 
     /// Creates the table if there is none; checks that it is one of ours.
@@ -241,7 +265,7 @@ impl Pool {
 }
 
 /// Returns the texts of the statements, in the order of [`Statements`], and the types of their parameters.
-fn texts(table: &str) -> [(String, &'static [Type]); 15] {
+fn texts(table: &str) -> [(String, &'static [Type]); 18] {
     let pages = |order: &str| {
         format!(
             "SELECT r.number, p.k, p.v FROM unnest($1::bytea[], $2::bytea[]) WITH ORDINALITY AS r(lower, upper, number), \
@@ -263,6 +287,15 @@ fn texts(table: &str) -> [(String, &'static [Type]); 15] {
             ),
             &[Type::BYTEA_ARRAY, Type::BYTEA_ARRAY],
         ),
+        (
+            format!("UPDATE {table} AS t SET v = u.v FROM unnest($1::bytea[], $2::bytea[]) AS u(k, v) WHERE t.k = u.k"),
+            &[Type::BYTEA_ARRAY, Type::BYTEA_ARRAY],
+        ),
+        (
+            format!("INSERT INTO {table} SELECT * FROM unnest($1::bytea[], $2::bytea[])"),
+            &[Type::BYTEA_ARRAY, Type::BYTEA_ARRAY],
+        ),
+        (format!("UPDATE {table} SET v = v WHERE k = $1"), &[Type::BYTEA]),
         (format!("INSERT INTO {table} SELECT k, ''::bytea FROM unnest($1::bytea[]) AS u(k)"), keys),
         (format!("DELETE FROM {table} WHERE k = ANY($1)"), keys),
         (format!("DELETE FROM {table} WHERE k >= $1 AND k < $2"), &range[..2]),
@@ -282,9 +315,9 @@ fn texts(table: &str) -> [(String, &'static [Type]); 15] {
         ),
         (
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
-             WHERE pid = $1 AND backend_start::text = $2 AND application_name = $3"
+             WHERE pid = $1 AND (extract(epoch FROM backend_start) * 1000000)::bigint = $2 AND application_name = $3"
                 .to_owned(),
-            &[Type::INT4, Type::TEXT, Type::TEXT],
+            &[Type::INT4, Type::INT8, Type::TEXT],
         ),
     ]
 }
@@ -299,6 +332,9 @@ impl Statements {
             pages,
             pages_backwards,
             put,
+            update,
+            insert_values,
+            touch,
             insert,
             delete,
             delete_range,
@@ -309,13 +345,16 @@ impl Statements {
             clock,
             end_sessions,
             end_backend,
-        ] = <[Statement; 15]>::try_from(prepared).unwrap_or_else(|_| unreachable!("each was prepared"));
+        ] = <[Statement; 18]>::try_from(prepared).unwrap_or_else(|_| unreachable!("each was prepared"));
         Ok(Self {
             get,
             multi_get,
             pages,
             pages_backwards,
             put,
+            update,
+            insert_values,
+            touch,
             insert,
             delete,
             delete_range,
