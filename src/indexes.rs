@@ -595,7 +595,6 @@ pub fn build(store: &Store, table: &Table, index: &Index, keys: &[Vec<u8>]) -> R
     let (snapshot, mut batch, mut owners) = (store.snapshot(Reach::Disk)?, Batch::default(), HashMap::new());
     let behind = [last.as_slice(), b"\0"].concat();
     let mut records = store.scan(Space::Records, first, &behind, &snapshot, Reach::Disk);
-    let mut sharing = None;
     while let Some((key, bytes)) = records.next()? {
         // A record between them that was created since has its own entries, and is not locked.
         if keys.binary_search_by(|held| held.as_slice().cmp(key)).is_err() {
@@ -606,20 +605,7 @@ pub fn build(store: &Store, table: &Table, index: &Index, keys: &[Vec<u8>]) -> R
             Err(Error::Corrupt { .. }) if index.kind == IndexKind::Expiry => continue,
             record => record?,
         };
-        let id = record.id()?;
-        each_entry(index, &record, &id, |entry| {
-            if index.kind == IndexKind::Unique {
-                let other = match store.get(Space::Indexes, entry, Reach::Disk)? {
-                    Some(owner) => Some(String::from_utf8_lossy(&owner).into_owned()),
-                    None => owners.insert(entry.to_vec(), id.clone().into_owned()),
-                };
-                if let Some(other) = other.filter(|other| **other != *id) {
-                    sharing = Some([other, id.clone().into_owned()]);
-                }
-            }
-            store.put(&mut batch, Space::Indexes, entry, entry_value(index, &id));
-            Ok(())
-        })?;
+        let sharing = build_entries(store, &mut batch, index, &record, &mut owners)?;
         if sharing.is_some() {
             return Ok(sharing);
         }
@@ -644,7 +630,7 @@ pub fn build_for(
     index: &Index,
     keys: &[Vec<u8>],
 ) -> Result<Option<Sharing>> {
-    let (mut owners, mut sharing) = (HashMap::new(), None);
+    let mut owners = HashMap::new();
     for key in keys {
         let Some(bytes) = store.get_for(batch, Space::Records, key, Reach::Disk)? else { continue };
         // Written as it is: a writer that deletes one of its entries does not read them, and must race with this.
@@ -653,24 +639,38 @@ pub fn build_for(
             Err(Error::Corrupt { .. }) if index.kind == IndexKind::Expiry => continue,
             record => record?,
         };
-        let id = record.id()?;
-        each_entry(index, &record, &id, |entry| {
-            if index.kind == IndexKind::Unique {
-                let other = match store.get_for(batch, Space::Indexes, entry, Reach::Disk)? {
-                    Some(owner) => Some(String::from_utf8_lossy(&owner).into_owned()),
-                    None => owners.insert(entry.to_vec(), id.clone().into_owned()),
-                };
-                if let Some(other) = other.filter(|other| **other != *id) {
-                    sharing = Some([other, id.clone().into_owned()]);
-                }
+        let sharing = build_entries(store, batch, index, &record, &mut owners)?;
+        if sharing.is_some() {
+            batch.clear();
+            return Ok(sharing);
+        }
+    }
+    Ok(None)
+}
+
+/// Stages the entries of one record in an index that is being built; returns whom it shares a unique value with, if it does. `owners`: the
+/// records whose entries are staged already, by entry.
+fn build_entries<B: AsRef<[u8]>>(
+    store: &Store,
+    batch: &mut Batch,
+    index: &Index,
+    record: &Record<'_, B>,
+    owners: &mut HashMap<Vec<u8>, String>,
+) -> Result<Option<Sharing>> {
+    let (id, mut sharing) = (record.id()?, None);
+    each_entry(index, record, &id, |entry| {
+        if index.kind == IndexKind::Unique {
+            let other = match store.get_for(batch, Space::Indexes, entry, Reach::Disk)? {
+                Some(owner) => Some(String::from_utf8_lossy(&owner).into_owned()),
+                None => owners.insert(entry.to_vec(), id.clone().into_owned()),
+            };
+            if let Some(other) = other.filter(|other| **other != *id) {
+                sharing = Some([other, id.clone().into_owned()]);
             }
-            store.put(batch, Space::Indexes, entry, entry_value(index, &id));
-            Ok(())
-        })?;
-    }
-    if sharing.is_some() {
-        batch.clear();
-    }
+        }
+        store.put(batch, Space::Indexes, entry, entry_value(index, &id));
+        Ok(())
+    })?;
     Ok(sharing)
 }
 
