@@ -451,11 +451,16 @@ struct StorageFlags {
     open_files: Option<usize>,
     /// Keep the store in a database instead of a directory: postgres://user@host/database?table=NAME [in the file storage.url]
     // Checked later: the parser of the command line would print what it refuses, with the password.
-    #[arg(id = "storage_url", long = "storage", value_name = "URL", env = "STRATA_STORAGE", hide_env_values = true)]
+    #[arg(id = "storage", long = "storage", value_name = "URL", env = "STRATA_STORAGE", hide_env_values = true)]
     #[serde(skip_serializing_if = "Option::is_none")]
     url: Option<String>,
     /// A file with the password for the database; else PGPASSWORD [in the file storage.password_file]
-    #[arg(long = "storage-password-file", value_name = "FILE", env = "STRATA_STORAGE_PASSWORD_FILE")]
+    #[arg(
+        id = "storage_password_file",
+        long = "storage-password-file",
+        value_name = "FILE",
+        env = "STRATA_STORAGE_PASSWORD_FILE"
+    )]
     #[serde(skip_serializing_if = "Option::is_none")]
     password_file: Option<PathBuf>,
     /// Free space below which writes that add are refused; 0: none [default: 64M; in the file storage.reserve_bytes]
@@ -749,6 +754,8 @@ mod tests {
                 "tls_key",
                 "open_files",
                 "redis_addr",
+                "storage",
+                "storage_password_file",
             ]
             .contains(&name);
             // In the file, the name of the table may say what they are about.
