@@ -55,7 +55,7 @@ fn a_database_that_is_killed_loses_nothing_and_doubles_nothing() {
     let is_over = AtomicBool::new(false);
     let told = std::thread::scope(|scope| {
         let asking = scope.spawn(|| {
-            let told = model::ask(&databases, 2, 6000 * kills as u64, None);
+            let told = model::ask(&databases, 2, 3000 * kills as u64, None);
             is_over.store(true, Ordering::Relaxed);
             told
         });
