@@ -47,7 +47,9 @@ use crate::error::{Error, Result};
 use crate::indexes;
 use crate::locking::{Guards, Locks, Slot, Wait};
 use crate::schema::{Durability, Index, Schema, Table};
-use crate::storage::{self, Batch, Counters, Notification, Pinned, Reach, Snapshot, Space, Store, raced_too_often};
+use crate::storage::{
+    self, Batch, Counters, Notification, Pinned, Reach, Snapshot, Space, Store, raced_too_often, unsupported,
+};
 
 /// A record in memory owned by this process, just written or copied.
 pub type Owned<'t> = Record<'t, Vec<u8>>;
@@ -1075,9 +1077,7 @@ fn check_remote(schema: &Schema) -> Result<()> {
     let stream = || schema.streams.first().map(|stream| ("@stream", &stream.name));
     match multicast.or_else(registry).or_else(stream) {
         None => Ok(()),
-        Some((what, name)) => Err(Error::Unsupported {
-            detail: format!("{what} of {name} needs the embedded engine: this store is a remote database"),
-        }),
+        Some((what, name)) => Err(unsupported(&format!("{what} of {name}"))),
     }
 }
 

@@ -5,6 +5,8 @@ mod members;
 mod model;
 #[cfg(feature = "postgres")]
 mod postgres;
+#[cfg(feature = "postgres")]
+mod proxy;
 mod refused;
 #[cfg(feature = "postgres")]
 mod servers;

@@ -211,7 +211,7 @@ def _over_databases() -> bool:
 def _remote_for_longer() -> bool:
     """The same with a hundred times as many requests, and with a hundred kills."""
     more = {"STRATA_MODEL_TRANSACTIONS": "10000000", "STRATA_KILLS": "100"}
-    return _build(["test", "--release", "--workspace", *FEATURES, "--", OF_REMOTE_STORES], more)
+    return _build(["test", "--release", "--workspace", *FEATURES, "--", OF_REMOTE_STORES, "--include-ignored"], more)
 
 
 def _documents() -> bool:

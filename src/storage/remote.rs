@@ -511,13 +511,18 @@ impl Store {
         let longest = changes.writes.values().flatten().map(Vec::len).max().unwrap_or_default();
         let longest_key = changes.writes.keys().map(Vec::len).max().unwrap_or_default();
         let refused = if longest_key > limits.key_bytes {
-            format!("an index entry or an id of {longest_key} bytes; the database takes {}", limits.key_bytes)
+            format!("an index entry or an id of {longest_key} bytes: {} takes {}", self.name(), limits.key_bytes)
         } else if longest > limits.value_bytes {
-            format!("a value of {longest} bytes; the database takes {}", limits.value_bytes)
+            format!("a value of {longest} bytes: {} takes {}", self.name(), limits.value_bytes)
         } else if batch.bytes > limits.commit_bytes {
-            format!("a transaction of {} bytes; the database takes {}", batch.bytes, limits.commit_bytes)
+            format!("a transaction of {} bytes: {} takes {}; split it", batch.bytes, self.name(), limits.commit_bytes)
         } else if changes.writes.len() > limits.commit_keys {
-            format!("a transaction of {} keys; the database takes {}", changes.writes.len(), limits.commit_keys)
+            format!(
+                "a transaction of {} keys: {} takes {}; split it",
+                changes.writes.len(),
+                self.name(),
+                limits.commit_keys
+            )
         } else if !changes.ranges.is_empty() && !limits.has_ranges {
             return Err(super::unsupported("deleting all records of a table at once"));
         } else {

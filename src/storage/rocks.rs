@@ -19,15 +19,12 @@ mod threads;
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use rust_rocksdb::{self as rocksdb, AsColumnFamilyRef};
-use serde::{Deserialize, Serialize};
-
-use super::{Calls, Counters, Location, Reach, Space};
+use super::{Calls, Counters, Options, Reach, Space};
 use crate::error::{Error, Result};
 use crate::schema::Durability;
 use commit::{Committer, Log};
@@ -39,76 +36,9 @@ use lock::Opening;
 pub use log::{LogPosition, LogReader, LoggedBatch, Operation, vouch};
 use log::{LostEnd, Openings, Synced, Watcher};
 use room::Room;
+use rust_rocksdb::{self as rocksdb, AsColumnFamilyRef};
 pub use scan::Scan;
 pub use threads::check_threads;
-
-/// Settings of the engine. Sizes in bytes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Options {
-    /// Capacity of the block cache (uncompressed blocks); 0: none, so that every block of data is read from its file, and the indexes and
-    /// filters of open files are in memory uncounted.
-    #[serde(deserialize_with = "crate::size::deserialize")]
-    pub cache_bytes: usize,
-    /// Capacity of the cache of values in blob files: a separate one, so that bytes of blobs do not evict records; 0: none.
-    #[serde(deserialize_with = "crate::size::deserialize")]
-    pub blob_cache_bytes: usize,
-    /// Size at which a memtable is flushed.
-    #[serde(deserialize_with = "crate::size::deserialize")]
-    pub write_buffer_bytes: usize,
-    /// Bytes of the log to keep beyond what the engine needs, so that changes can be read from it: the latest files that fit in this size.
-    #[serde(deserialize_with = "crate::size::deserialize")]
-    pub feed_log_bytes: usize,
-    /// Whether automatic compactions run. Benchmarks that read a settled store turn them off.
-    pub automatic_compactions: bool,
-    /// Refuses a write as `Busy` if it would have to wait for the engine to catch up (a write stall).
-    pub refuse_stalls: bool,
-    /// How many sorted files and blob files are kept open; `None` = half of the descriptors that the process may have. Others are opened
-    /// when they are read, and the one that was not used for longest is closed.
-    pub open_files: Option<usize>,
-    /// Opens a store of whose log something is lost that was synced, with what stands before it; the damaged files are kept in the directory
-    /// `lost`.
-    pub accept_lost_log: bool,
-    /// Free space of the file system below which writes that add are refused; 0: none.
-    #[serde(deserialize_with = "crate::size::deserialize")]
-    pub reserve_bytes: usize,
-    /// A database in which the store is, in place of a directory. All other options are of the embedded engine.
-    pub url: Option<Location>,
-    /// A file with the password for it.
-    pub password_file: Option<PathBuf>,
-}
-
-impl Options {
-    /// Returns the password in the file, without the end of its line.
-    ///
-    /// # Errors
-    /// `Storage` if it cannot be read.
-    pub fn password(&self) -> Result<Option<String>> {
-        let Some(path) = &self.password_file else { return Ok(None) };
-        let text = fs::read_to_string(path);
-        let text =
-            text.map_err(|error| Error::storage(format!("cannot read the password in {}", path.display()), error))?;
-        Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()))
-    }
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            cache_bytes: 128 << 20,
-            blob_cache_bytes: 32 << 20,
-            write_buffer_bytes: 64 << 20,
-            feed_log_bytes: 0,
-            automatic_compactions: true,
-            refuse_stalls: false,
-            open_files: None,
-            accept_lost_log: false,
-            reserve_bytes: 64 << 20,
-            url: None,
-            password_file: None,
-        }
-    }
-}
 
 /// A strong write of more bytes goes to the log alone, and only its sync is shared: copying it into the write of a group would take longer
 /// than a write of its own.

@@ -129,7 +129,7 @@ impl Members {
         let rows = rows(store)?;
         let living: Vec<_> = rows.values().filter(|row| row.until > now).map(|row| &row.address[..]).collect();
         if is_changed && !living.is_empty() {
-            return Err(others(&living, "run with another schema"));
+            return Err(others(&living, ["runs with another schema", "run with another schema"]));
         }
         if is_changed && !rows.is_empty() {
             // What they wrote until then counts for what is changed, so all is read again.
@@ -449,15 +449,17 @@ pub(super) fn has_living(store: &Store) -> Result<bool> {
 pub(super) fn check_alone(store: &Store) -> Result<()> {
     let (now, rows) = (store.clock()?, rows(store)?);
     let living: Vec<_> = rows.values().filter(|row| row.until > now).map(|row| &row.address[..]).collect();
-    if living.is_empty() { Ok(()) } else { Err(others(&living, "have the store open")) }
+    if living.is_empty() { Ok(()) } else { Err(others(&living, ["has the store open", "have the store open"])) }
 }
 
-fn others(living: &[&str], what: &str) -> Error {
+/// Returns the error of what cannot be done while servers live; `what` they do, one or several.
+fn others(living: &[&str], [one, several]: [&str; 2]) -> Error {
     let named = living.iter().take(3).copied().collect::<Vec<_>>().join(", ");
     let more = if living.len() > 3 { ", .." } else { "" };
-    let servers = if living.len() == 1 { "server" } else { "servers" };
-    let what = if living.len() == 1 { what.replace("run ", "runs ").replace("have ", "has ") } else { what.to_owned() };
-    Error::invalid(format!("{} {servers} {what} ({named}{more}): stop them first", living.len()))
+    Error::invalid(match living.len() {
+        1 => format!("1 server {one} ({named}): stop it first"),
+        count => format!("{count} servers {several} ({named}{more}): stop them first"),
+    })
 }
 
 /// Returns the rows of all servers.

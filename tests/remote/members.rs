@@ -3,9 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use strata::blobs::Upload;
 use strata::error::{Error, Result};
 use strata::schema::{IndexState, Schema};
-use strata::storage::Simulation;
+use strata::storage::{Simulation, Space};
 use strata::transaction::{Database, Precondition};
 
 use crate::engine::Random;
@@ -49,7 +50,7 @@ fn the_schema_is_changed_by_nobody_while_others_live() -> Result<()> {
         Ok(_) => panic!("it was not refused"),
     };
     let why = refused(open(&simulation, AFTER, "two"));
-    assert_eq!(why, "1 server runs with another schema (10.0.0.4:9996): stop them first");
+    assert_eq!(why, "1 server runs with another schema (10.0.0.4:9996): stop it first");
     let two = open(&simulation, BEFORE, "two")?;
     let why = refused(open(&simulation, AFTER, "three"));
     assert!(why.starts_with("2 servers run with another schema (") && why.contains("two"), "{why}");
@@ -101,6 +102,45 @@ fn a_server_that_was_deposed_does_no_work() -> Result<()> {
     assert!(is_ready(&one), "the others take it over");
     assert_eq!(two.disagreements()?, [""; 0]);
     Ok(())
+}
+
+/// An upload whose server is taken for dead is removed, and cannot be finished by a server that only slept.
+#[test]
+fn an_upload_is_removed_with_its_server_and_by_nobody_before() -> Result<()> {
+    const DOCS: &str = "type Doc @table { id: ID @primaryKey  file: Blob }";
+    let simulation = Simulation::new(1);
+    let (sleeper, other) = (open(&simulation, DOCS, "sleeper")?, open(&simulation, DOCS, "other")?);
+    let table = sleeper.table("Doc")?;
+    sleeper.create(table, br#"{"id": "a"}"#)?;
+    let begin = || {
+        let mut upload = Upload::begin(&sleeper, table, "a", 1, "text/plain", Precondition::None)?;
+        // More than is kept in memory.
+        let bytes = [b'x'; 300_000];
+        let taken = upload.take(&bytes);
+        upload.write()?;
+        upload.take(&bytes[taken..]);
+        Ok::<_, Error>(upload)
+    };
+    let count = |space| keys_of_first_table(&other, space);
+    sleeper.work()?;
+    let mut upload = begin()?;
+    assert!(!other.work()?, "the sleeper works");
+    assert!(count(Space::Blobs)? > 1, "what is under way is there");
+    sleeper.forget_member_row()?;
+    other.renew_lease()?;
+    other.work()?;
+    assert_eq!(count(Space::Blobs)?, 0, "its bytes are removed");
+    sleeper.renew_lease()?;
+    assert!(matches!(upload.finish(&sleeper), Err(Error::NotFound { .. })), "it was taken for dead");
+    drop(upload);
+    begin()?.finish(&sleeper)?;
+    assert_eq!(strata::blobs::disagreements(&other)?, [""; 0]);
+    Ok(())
+}
+
+/// The number of keys in a space that belong to the first table.
+fn keys_of_first_table(database: &Database, space: Space) -> Result<u64> {
+    database.store().count_prefix(space, &1u32.to_be_bytes()).map(|(keys, _)| keys)
 }
 
 /// Servers write while one of them builds indexes.

@@ -3,13 +3,16 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use strata::encoding::Value;
 use strata::error::{Error, Result};
 use strata::schema::Schema;
 use strata::storage::{Batch, Location, Reach, Space, Store};
 use strata::transaction::{Database, Migration, Precondition};
 
 use super::model;
+use super::proxy::Proxy;
 use crate::brokers::{Broker, or_skipped};
+use crate::engine::change;
 
 const SDL: &str = r#"type T @table { id: ID @primaryKey  n: Int @indexed  mail: String @unique }"#;
 
@@ -72,6 +75,57 @@ fn a_database_that_is_killed_loses_nothing_and_doubles_nothing() {
     let (counts, wrong) = model::check(&databases, told);
     println!("{counts}");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Increments write the same bytes whoever does them, so the record is no witness: only a receipt tells what became of a commit.
+#[test]
+fn each_commit_whose_answer_is_lost_is_told_rightly() -> Result<()> {
+    let Some(broker) = or_skipped(Broker::postgres()) else { return Ok(()) };
+    let proxy = Proxy::before(broker.address());
+    let direct = connect(&broker, "lost");
+    direct.create(direct.table("T")?, br#"{"id": "a", "n": 0}"#)?;
+    let url = format!("postgres://strata@{}/postgres?table=lost&connections=4", proxy.address);
+    let servers: Vec<_> = (0..2).map(|_| connect_with(&url, schema())).collect::<Result<_>>()?;
+    let done: i64 = std::thread::scope(|scope| {
+        let increments = servers.iter().map(|database| {
+            scope.spawn(move || {
+                let (table, mut done) = (database.table("T").expect("it exists"), 0);
+                for _ in 0..100 {
+                    let outcome = database.update(table, "a", |record| match record.value(1)? {
+                        Value::Int(n) => Ok(change(table, "n", Value::Int(n + 1))),
+                        other => Err(Error::corrupt(format!("{other:?} is no number"))),
+                    });
+                    match outcome {
+                        Ok(_) => done += 1,
+                        Err(Error::Busy { .. }) => {}
+                        Err(other) => panic!("{other}"),
+                    }
+                }
+                done
+            })
+        });
+        let increments: Vec<_> = increments.collect();
+        increments.into_iter().map(|thread| thread.join().expect("no thread panics")).sum()
+    });
+    let stored = direct.read(direct.table("T")?, "a")?.map(|record| record.value(1).map(Value::into_owned));
+    println!("{} commits lost, {done} increments acknowledged, {stored:?} stored", proxy.lost());
+    assert!(matches!(stored, Some(Ok(Value::Int(stored))) if stored == done), "{stored:?} are not {done}");
+    assert!(proxy.lost() > 20 && done > 150, "{} {done}", proxy.lost());
+    Ok(())
+}
+
+/// The crate's own front door.
+#[test]
+fn two_programs_have_one_database_open() -> Result<()> {
+    let Some(broker) = or_skipped(Broker::postgres()) else { return Ok(()) };
+    let (url, schema) = (format!("{}?table=front", broker.url()), strata::Schema::parse(SDL)?);
+    let (one, other) = (strata::Database::connect(&url, &schema)?, strata::Database::connect(&url, &schema)?);
+    one.create(&one.table("T")?, strata::Json(r#"{"id": "a", "n": 5}"#))?;
+    assert!(other.view().read(&other.table("T")?, "a")?.is_some());
+    other.delete(&other.table("T")?, "a", &strata::Precondition::None)?;
+    assert!(one.read(&one.table("T")?, "a")?.is_none());
+    assert!(strata::Database::connect("http://localhost", &schema).is_err());
+    Ok(())
 }
 
 #[test]

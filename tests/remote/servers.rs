@@ -170,7 +170,7 @@ fn servers_that_are_killed_lose_nothing_and_leave_no_halves() {
             .output()
             .expect("the binary is there");
         let said = String::from_utf8_lossy(&verify.stderr).into_owned();
-        if !said.contains("stop them first") || begun.elapsed() > Duration::from_secs(30) {
+        if !said.contains(" first") || begun.elapsed() > Duration::from_secs(30) {
             break (verify.status.success(), said, String::from_utf8_lossy(&verify.stdout).into_owned());
         }
         std::thread::sleep(Duration::from_millis(500));
@@ -225,6 +225,40 @@ fn a_server_that_sleeps_beyond_its_lease_writes_nothing_until_it_has_another() {
     }
     assert_eq!(ask(&other.address, "GET", "/Item/b", "").expect("it answers").0, 200);
     assert_eq!(worker().as_ref(), Some(&other.address), "the work stays where it is");
+}
+
+#[test]
+fn a_server_that_sleeps_through_a_change_of_the_schema_does_nothing_any_more() {
+    let Some(broker) = or_skipped(Broker::postgres()) else { return };
+    let (before, after) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+    std::fs::write(before.path().join("schema.graphql"), SDL).expect("it can be written");
+    let sdl = SDL.replace("n: Int @indexed", "n: Int @indexed  more: String @indexed");
+    std::fs::write(after.path().join("schema.graphql"), sdl).expect("it can be written");
+    let sleeper = Server::start(before.path(), &broker.url());
+    assert_eq!(ask(&sleeper.address, "PUT", "/Item/a", "{}").expect("it answers").0, 201);
+    sleeper.signal("STOP");
+    // Its lease lasts for a while.
+    let begun = Instant::now();
+    let other = loop {
+        let mut verify = Command::new(env!("CARGO_BIN_EXE_strata"));
+        verify.args(["verify", "--storage", &broker.url(), "--schema"]).arg(before.path().join("schema.graphql"));
+        if verify.output().expect("the binary is there").status.success() {
+            break Server::start(after.path(), &broker.url());
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "its lease does not end");
+        std::thread::sleep(Duration::from_millis(500));
+    };
+    sleeper.signal("CONT");
+    for step in 0..40 {
+        for (method, path) in [("PUT", "/Item/b"), ("GET", "/Item/a"), ("GET", "/Item?n==1"), ("GET", "/_ready")] {
+            let body = if method == "PUT" { "{}" } else { "" };
+            let (status, answer) = ask(&sleeper.address, method, path, body).expect("it answers");
+            assert!(status == 503, "{step}: {method} {path}: {status} {answer}");
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(ask(&other.address, "GET", "/Item/b", "").expect("it answers").0, 404);
+    assert_eq!(ask(&other.address, "GET", "/Item/a", "").expect("it answers").0, 200);
 }
 
 /// From a directory into PostgreSQL and home again, with all that a store may have.

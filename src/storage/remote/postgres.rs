@@ -220,13 +220,12 @@ impl Transaction {
         self.round_trips.add(1);
         let lease = self.lease();
         let is_first = !self.is_begun.swap(true, Ordering::Relaxed);
-        // Whatever has happened, nothing was written: it is run again.
         self.pool.wait_for(async {
             if !is_first {
-                return read.await.map_err(|_| Error::Raced);
+                return read.await.map_err(|error| lost(&error));
             }
             let (begun, found) = join(lease.client.batch_execute(BEGIN), read).await;
-            begun.and(found).map_err(|_| Error::Raced)
+            begun.and(found).map_err(|error| lost(&error))
         })
     }
 }
@@ -389,6 +388,11 @@ type Sent<'s> = std::pin::Pin<Box<dyn Future<Output = std::result::Result<u64, t
 fn is_race(error: &tokio_postgres::Error) -> bool {
     let races = [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED, SqlState::UNIQUE_VIOLATION];
     error.code().is_some_and(|code| races.contains(code))
+}
+
+/// Returns the error of a read in a transaction: nothing was written, so one that has lost its connection, or raced, is run again.
+fn lost(error: &tokio_postgres::Error) -> Error {
+    if error.code().is_none() || is_race(error) { Error::Raced } else { busy(error) }
 }
 
 /// Returns the outcome of a commit that failed before COMMIT was sent.

@@ -56,16 +56,10 @@ pub enum Defect {
 /// What has happened in a simulation.
 #[derive(Debug, Default)]
 pub struct Seen {
-    /// Commits done.
-    pub commits: AtomicU64,
     /// Commits refused since others were faster.
     pub raced: AtomicU64,
-    /// Commits whose answer was lost, and could be found out.
+    /// Commits whose answer was lost.
     pub lost: AtomicU64,
-    /// Commits of which nobody says whether they were done.
-    pub unanswered: AtomicU64,
-    /// Reads that failed since their transaction was lost.
-    pub lost_views: AtomicU64,
 }
 
 /// A database in memory; clones are the same one.
@@ -163,16 +157,15 @@ impl Client {
         }
         let (is_after, is_unanswered) = (state.draw(faults.lost_after), state.draw(faults.unanswered));
         if is_before || is_unanswered && state.draw(5000) {
-            count(if is_unanswered { &seen.unanswered } else { &seen.lost });
+            count(&seen.lost);
             return match faults.defect {
                 Some(Defect::LostMeansDone) => Outcome::Done,
                 _ => self.lost(is_unanswered),
             };
         }
-        count(&seen.commits);
         state.write(changes);
         if is_after || is_unanswered {
-            count(if is_unanswered { &seen.unanswered } else { &seen.lost });
+            count(&seen.lost);
             return match faults.defect {
                 Some(Defect::LostMeansFailed) => Outcome::Raced,
                 _ => self.lost(is_unanswered),
@@ -335,7 +328,6 @@ impl Moment {
         let mut state = self.client.shared.state.lock();
         let lost = state.faults.lost_views;
         if state.draw(lost) {
-            self.client.shared.seen.lost_views.fetch_add(1, Ordering::Relaxed);
             return Err(Error::Raced);
         }
         Ok(read(&mut state))

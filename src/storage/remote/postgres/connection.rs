@@ -47,26 +47,59 @@ pub struct Connection {
     pub statements: Statements,
 }
 
-/// What is asked on every connection.
-pub struct Statements {
-    pub get: Statement,
-    pub multi_get: Statement,
-    pub pages: Statement,
-    pub pages_backwards: Statement,
-    pub put: Statement,
-    pub update: Statement,
-    pub insert_values: Statement,
-    pub touch: Statement,
-    pub insert: Statement,
-    pub delete: Statement,
-    pub delete_range: Statement,
-    pub lock: Statement,
-    pub remove: Statement,
-    pub sequence: Statement,
-    pub latest: Statement,
-    pub clock: Statement,
-    pub end_sessions: Statement,
-    pub end_backend: Statement,
+/// Lists statements: the name, the types of the parameters, and the text of each.
+macro_rules! statements {
+    ($table:ident: $($name:ident($($kind:ident),*) = $text:expr;)*) => {
+        /// What is asked on every connection.
+        pub struct Statements { $(pub $name: Statement,)* }
+
+        impl Statements {
+            /// Prepares all of them, in one round trip.
+            async fn prepare(client: &Client, $table: &str) -> std::result::Result<Self, tokio_postgres::Error> {
+                $(let $name = String::from($text);)*
+                let prepared = [$(client.prepare_typed(&$name, &[$(Type::$kind),*])),*];
+                let mut prepared = try_join_all(prepared).await?.into_iter();
+                Ok(Self { $($name: prepared.next().expect("each was prepared"),)* })
+            }
+        }
+    };
+}
+
+statements! { table:
+    get(BYTEA) = format!("SELECT v FROM {table} WHERE k = $1");
+    multi_get(BYTEA_ARRAY) = format!("SELECT k, v FROM {table} WHERE k = ANY($1)");
+    pages(BYTEA_ARRAY, BYTEA_ARRAY, INT8) = first_rows(table, "ASC");
+    pages_backwards(BYTEA_ARRAY, BYTEA_ARRAY, INT8) = first_rows(table, "DESC");
+    put(BYTEA_ARRAY, BYTEA_ARRAY) = format!(
+        "INSERT INTO {table} SELECT * FROM unnest($1::bytea[], $2::bytea[]) ON CONFLICT (k) DO UPDATE SET v = EXCLUDED.v"
+    );
+    update(BYTEA_ARRAY, BYTEA_ARRAY) = format!(
+        "UPDATE {table} AS t SET v = u.v FROM unnest($1::bytea[], $2::bytea[]) AS u(k, v) WHERE t.k = u.k"
+    );
+    insert_values(BYTEA_ARRAY, BYTEA_ARRAY) = format!("INSERT INTO {table} SELECT * FROM unnest($1::bytea[], $2::bytea[])");
+    insert(BYTEA_ARRAY) = format!("INSERT INTO {table} SELECT k, ''::bytea FROM unnest($1::bytea[]) AS u(k)");
+    touch(BYTEA) = format!("UPDATE {table} SET v = v WHERE k = $1");
+    delete(BYTEA_ARRAY) = format!("DELETE FROM {table} WHERE k = ANY($1)");
+    delete_range(BYTEA, BYTEA) = format!("DELETE FROM {table} WHERE k >= $1 AND k < $2");
+    lock(BYTEA_ARRAY) = format!("SELECT 1 FROM {table} WHERE k = ANY($1) ORDER BY k FOR SHARE");
+    remove(BYTEA, BYTEA, INT8) = format!(
+        "DELETE FROM {table} WHERE k IN (SELECT k FROM {table} WHERE k >= $1 AND k < $2 ORDER BY k LIMIT $3)"
+    );
+    sequence() = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1";
+    latest() = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint - 1";
+    clock() = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
+    end_sessions(TEXT) = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1";
+    end_backend(INT4, INT8, TEXT) = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+        WHERE pid = $1 AND (extract(epoch FROM backend_start) * 1000000)::bigint = $2 AND application_name = $3";
+}
+
+/// Returns the statement that reads the first rows of each of some ranges.
+fn first_rows(table: &str, order: &str) -> String {
+    format!(
+        "SELECT r.number, p.k, p.v FROM unnest($1::bytea[], $2::bytea[]) WITH ORDINALITY AS r(lower, upper, number), \
+         LATERAL (SELECT k, v FROM {table} WHERE k >= r.lower AND k < r.upper ORDER BY k {order} LIMIT $3) AS p \
+         ORDER BY r.number, p.k {order}"
+    )
 }
 
 /// The connections of one server.
@@ -167,7 +200,9 @@ impl Pool {
             false => {
                 let permit = tokio::time::timeout(ANSWERED_WITHIN, Arc::clone(&self.permits).acquire_owned()).await;
                 let permit = permit.ok().and_then(std::result::Result::ok);
-                Some(permit.ok_or_else(|| busy_because("all connections are in use"))?)
+                Some(permit.ok_or_else(|| {
+                    busy_because("all connections of this server are in use (connections in its URL)")
+                })?)
             }
         };
         let idle = loop {
@@ -209,7 +244,7 @@ impl Pool {
         if let Some(fence) = self.fence.get() {
             let found = connection.client.query_opt(&connection.statements.get, &[fence]).await.map_err(busy)?;
             found.ok_or_else(|| {
-                busy_because("the servers that live have changed it without this one: start it again")
+                busy_because("its schema was changed while this server had no lease: start the server again")
             })?;
         }
         Ok(connection)
@@ -250,7 +285,11 @@ impl Pool {
                 let format = String::from_utf8_lossy(&format).into_owned();
                 return Err(Error::invalid(format!("table {table} has the format {format:?}: use a newer program")));
             }
-            _ => return Err(Error::invalid(format!("table {table} of the database is not one of Strata's"))),
+            _ => {
+                return Err(Error::invalid(format!(
+                    "table {table} of the database is not one of Strata's: name another one by table= in the URL"
+                )));
+            }
         }
         let standbys =
             client.query_one("SELECT current_setting('synchronous_standby_names')", &[]).await.map_err(busy)?;
@@ -261,111 +300,6 @@ impl Pool {
             );
         }
         Ok(())
-    }
-}
-
-/// Returns the texts of the statements, in the order of [`Statements`], and the types of their parameters.
-fn texts(table: &str) -> [(String, &'static [Type]); 18] {
-    let pages = |order: &str| {
-        format!(
-            "SELECT r.number, p.k, p.v FROM unnest($1::bytea[], $2::bytea[]) WITH ORDINALITY AS r(lower, upper, number), \
-             LATERAL (SELECT k, v FROM {table} WHERE k >= r.lower AND k < r.upper ORDER BY k {order} LIMIT $3) AS p \
-             ORDER BY r.number, p.k {order}"
-        )
-    };
-    let (keys, range) = (&[Type::BYTEA_ARRAY][..], &[Type::BYTEA, Type::BYTEA, Type::INT8][..]);
-    let ranges = &[Type::BYTEA_ARRAY, Type::BYTEA_ARRAY, Type::INT8][..];
-    [
-        (format!("SELECT v FROM {table} WHERE k = $1"), &[Type::BYTEA]),
-        (format!("SELECT k, v FROM {table} WHERE k = ANY($1)"), keys),
-        (pages("ASC"), ranges),
-        (pages("DESC"), ranges),
-        (
-            format!(
-                "INSERT INTO {table} SELECT * FROM unnest($1::bytea[], $2::bytea[]) \
-                 ON CONFLICT (k) DO UPDATE SET v = EXCLUDED.v"
-            ),
-            &[Type::BYTEA_ARRAY, Type::BYTEA_ARRAY],
-        ),
-        (
-            format!("UPDATE {table} AS t SET v = u.v FROM unnest($1::bytea[], $2::bytea[]) AS u(k, v) WHERE t.k = u.k"),
-            &[Type::BYTEA_ARRAY, Type::BYTEA_ARRAY],
-        ),
-        (
-            format!("INSERT INTO {table} SELECT * FROM unnest($1::bytea[], $2::bytea[])"),
-            &[Type::BYTEA_ARRAY, Type::BYTEA_ARRAY],
-        ),
-        (format!("UPDATE {table} SET v = v WHERE k = $1"), &[Type::BYTEA]),
-        (format!("INSERT INTO {table} SELECT k, ''::bytea FROM unnest($1::bytea[]) AS u(k)"), keys),
-        (format!("DELETE FROM {table} WHERE k = ANY($1)"), keys),
-        (format!("DELETE FROM {table} WHERE k >= $1 AND k < $2"), &range[..2]),
-        (format!("SELECT 1 FROM {table} WHERE k = ANY($1) ORDER BY k FOR SHARE"), keys),
-        (
-            format!(
-                "DELETE FROM {table} WHERE k IN (SELECT k FROM {table} WHERE k >= $1 AND k < $2 ORDER BY k LIMIT $3)"
-            ),
-            range,
-        ),
-        ("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1".to_owned(), &[]),
-        ("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint - 1".to_owned(), &[]),
-        ("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint".to_owned(), &[]),
-        (
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1".to_owned(),
-            &[Type::TEXT],
-        ),
-        (
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
-             WHERE pid = $1 AND (extract(epoch FROM backend_start) * 1000000)::bigint = $2 AND application_name = $3"
-                .to_owned(),
-            &[Type::INT4, Type::INT8, Type::TEXT],
-        ),
-    ]
-}
-
-impl Statements {
-    async fn prepare(client: &Client, table: &str) -> std::result::Result<Self, tokio_postgres::Error> {
-        let texts = texts(table);
-        let prepared = try_join_all(texts.iter().map(|(text, types)| client.prepare_typed(text, types))).await?;
-        let [
-            get,
-            multi_get,
-            pages,
-            pages_backwards,
-            put,
-            update,
-            insert_values,
-            touch,
-            insert,
-            delete,
-            delete_range,
-            lock,
-            remove,
-            sequence,
-            latest,
-            clock,
-            end_sessions,
-            end_backend,
-        ] = <[Statement; 18]>::try_from(prepared).unwrap_or_else(|_| unreachable!("each was prepared"));
-        Ok(Self {
-            get,
-            multi_get,
-            pages,
-            pages_backwards,
-            put,
-            update,
-            insert_values,
-            touch,
-            insert,
-            delete,
-            delete_range,
-            lock,
-            remove,
-            sequence,
-            latest,
-            clock,
-            end_sessions,
-            end_backend,
-        })
     }
 }
 
