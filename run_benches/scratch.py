@@ -55,6 +55,8 @@ def of_the_command() -> Iterator[None]:
         for variable, folder in wanted.items():
             with suppress(OSError), held():
                 (folder / name).mkdir(mode=0o700, exist_ok=folder in _found.values())
+                # PostgreSQL refuses to run as root: it has a folder of its own in this one, and another user.
+                (folder / name).chmod(0o711)
                 _found[variable] = folder
                 os.environ[variable] = str(folder / name)
         tempfile.tempdir = None

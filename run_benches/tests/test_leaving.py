@@ -169,6 +169,17 @@ def ignoring_both() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
+def test_another_user_passes_through_the_folder_of_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    before = os.umask(0o077)
+    try:
+        with scratch.of_the_command():
+            assert Path(os.environ["TMPDIR"]).stat().st_mode & 0o777 == 0o711
+    finally:
+        os.umask(before)
+
+
 def test_a_signal_that_was_ignored_stays_so_if_it_is_sighup(checkout: Checkout) -> None:
     (checkout.root / "bin" / "SLOW").touch()
     process = started(checkout, "--quick", before=ignoring_both)
