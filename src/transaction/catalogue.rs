@@ -99,7 +99,7 @@ pub(super) fn reconcile(
     match (store.is_remote(), migration) {
         (true, Migration::ChangesNothing) => members::check_alone(store)?,
         (true, _) => {
-            let begun = members.join(store, &mut batch, &catalogue, is_changed)?;
+            let begun = members.join(store, &mut batch, (&catalogue, stored.as_deref()), is_changed)?;
             store.write(&mut batch, Durability::Strong)?;
             store.set_lease(Some(begun + members::LEASE));
             members::set_fence(store);

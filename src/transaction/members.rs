@@ -116,12 +116,13 @@ impl Members {
     /// is reckoned.
     ///
     /// # Errors
-    /// `Invalid` if the catalogue is changed while others live; what the engine returns.
+    /// `Invalid` if the catalogue, of which `stored` was read, is changed while others live; `Raced` if another one was faster; what the engine
+    /// returns.
     pub(super) fn join(
         &self,
         store: &Store,
         batch: &mut Batch,
-        catalogue: &Catalogue,
+        (catalogue, stored): (&Catalogue, Option<&[u8]>),
         is_changed: bool,
     ) -> Result<Instant> {
         let (begun, now) = (Instant::now(), store.clock()?);
@@ -129,6 +130,10 @@ impl Members {
         let rows = rows(store)?;
         let living: Vec<_> = rows.values().filter(|row| row.until > now).map(|row| &row.address[..]).collect();
         if is_changed && !living.is_empty() {
+            // Servers that are started together find an empty database, and one of them is the first.
+            if store.get(Space::Meta, super::catalogue::KEY, Reach::Disk)?.as_deref() != stored {
+                return Err(Error::Raced);
+            }
             return Err(others(&living, ["runs with another schema", "run with another schema"]));
         }
         if is_changed && !rows.is_empty() {
