@@ -72,6 +72,8 @@ pub struct Table {
     pub multicast: Option<Multicast>,
     /// Its records are kept in Redis and none is stored here (`registry: "redis"`); only with an expiration.
     pub in_redis: bool,
+    /// Ids that the server makes are not adjacent: the store would write all of them in one place.
+    pub has_random_ids: bool,
     /// Every index of the table.
     pub indexes: Vec<Index>,
     /// Positions of the attributes whose values are blobs.
@@ -488,6 +490,7 @@ fn parse_table(definition: &TypeDefinition) -> Result<Table> {
         expires_at: None,
         multicast: None,
         in_redis: registry::is_in_redis(&definition.directives, table_directive)?,
+        has_random_ids: false,
         indexes: Vec::new(),
         blobs: Vec::new(),
         layout: 0,

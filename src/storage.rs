@@ -231,12 +231,11 @@ impl Store {
     /// # Errors
     /// `Invalid` if the URL is not valid, or what is there is not a store of ours; `Busy` if the database does not answer, or refuses.
     pub fn connect(location: &Location, password: Option<&str>, is_read_only: bool) -> Result<Self> {
-        #[cfg(feature = "postgres")]
+        #[cfg(any(feature = "postgres", feature = "tikv"))]
         {
-            let url = remote::postgres::Url::parse(location.as_str(), password)?;
-            remote::postgres::connect(&url, is_read_only).map(Self::Remote)
+            remote::connect(location, password, is_read_only).map(Self::Remote)
         }
-        #[cfg(not(feature = "postgres"))]
+        #[cfg(not(any(feature = "postgres", feature = "tikv")))]
         {
             let _ = (password, is_read_only);
             Err(Error::invalid(format!("{location} is of no database that is built in")))
@@ -584,6 +583,27 @@ impl Store {
             Self::Rocks(_) => {}
             #[cfg(feature = "remote")]
             Self::Remote(remote) => remote.come_first(),
+        }
+    }
+
+    /// Returns whether adjacent ids would all be written to one machine of a remote store.
+    pub(crate) fn has_random_ids(&self) -> bool {
+        match self {
+            Self::Rocks(_) => false,
+            #[cfg(feature = "remote")]
+            Self::Remote(remote) => remote.has_random_ids(),
+        }
+    }
+
+    /// Removes what nobody can read any more from a remote store that does not do so itself.
+    ///
+    /// # Errors
+    /// `Busy` if it does not answer.
+    pub(crate) fn collect_garbage(&self) -> Result<()> {
+        match self {
+            Self::Rocks(_) => Ok(()),
+            #[cfg(feature = "remote")]
+            Self::Remote(remote) => remote.collect_garbage(),
         }
     }
 

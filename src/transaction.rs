@@ -349,13 +349,16 @@ impl Database {
         }
         let (clock, members) = (Clock::default(), Members::new(address));
         let mut raced = 0;
-        let (schema, catalogue) = loop {
+        let (mut schema, catalogue) = loop {
             match catalogue::reconcile(&store, &members, schema.clone(), migration, clock.now()) {
                 Err(Error::Raced) => raced += 1,
                 outcome => break outcome?,
             }
             store.pause(raced);
         };
+        for table in &mut schema.tables {
+            table.has_random_ids = store.has_random_ids();
+        }
         let uploads = Uploads::open(&store)?;
         let background = Mutex::new(Background::new(catalogue));
         let shared = Arc::new(Parts {

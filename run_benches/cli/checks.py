@@ -33,17 +33,14 @@ OF_THE_RUNNER = frozenset(f"STRATA_{name}" for name in ("DRIVEN", "TURN", "COUNT
 """What the runner tells the processes it measures: left over in a shell, it would change what is checked."""
 
 
-FEATURES = ("--features", "strata/nats,strata/redis,strata/postgres,strata/simulated")
+FEATURES = ("--features", "strata/nats,strata/redis,strata/postgres,strata/tikv,strata/simulated")
 """All features that a server may have, and the database in memory of the tests: tests are compiled with them once, and alike for each step, because that takes longer than most tests."""
 
 OF_BROKERS = ("brokers", "multicast", "nats", "redis")
 """What the names of the tests that need them have in common."""
 
 OF_REMOTE_STORES = "remote::"
-"""What the names of tests over databases have in common: of a simulated one, and of PostgreSQL."""
-
-
-DEBIANS_POSTGRES = Path("/usr/lib/postgresql")
+"""What the names of tests over databases have in common: of a simulated one, PostgreSQL, and the double of TiKV."""
 
 
 class Skip(Exception):
@@ -95,7 +92,7 @@ def steps(full: bool) -> list[Step]:
         Step("lints", _cargo(["clippy", *release, "--all-targets", "--", "-D", "warnings"], "clippy", "rustup component add clippy")),
         Step("lints of the features", _cargo(["clippy", *release, "--lib", "--bins", *(f"--bench={layer}" for layer in features()), *FEATURES, "--features", "strata/plant", "--", "-D", "warnings"], "clippy", "rustup component add clippy")),
         Step("tests", _cargo(["test", *release, *FEATURES, "--", *(f"--skip={name}" for name in (*OF_BROKERS, OF_REMOTE_STORES))])),
-        Step("tests over a simulated database and PostgreSQL", _over_databases),
+        Step("tests over databases", _over_databases),
         Step("tests over NATS and Redis", _over_brokers),
         Step("tests of a server without features", _cargo(["test", *release, "--test", "features"])),
         Step("what the documents have a reader type", _typed),
@@ -188,30 +185,32 @@ def _typed() -> bool:
 
 
 def _over_brokers() -> bool:
-    """What is told by real brokers alone. Without one of them, the tests of the other run, and the step counts as skipped."""
+    """What is told by real brokers alone. Without one of them, the tests of the others run, and the step counts as skipped."""
+    return _over(brokers.BROKERS, OF_BROKERS)
+
+
+def _over_databases() -> bool:
+    """Several servers over one database. Without PostgreSQL or the double of TiKV the other tests run, and the step counts as skipped."""
+    return _over(brokers.DATABASES, (OF_REMOTE_STORES,))
+
+
+def _over(needed: tuple[str, ...], tests: tuple[str, ...]) -> bool:
     programs = brokers.environment()
-    lacking = brokers.remedies(programs)
-    required = {} if lacking else {"STRATA_REQUIRE_BROKERS": "1"}
-    passed = _build(["test", "--release", "--workspace", *FEATURES, "--", *OF_BROKERS], programs | required)
-    if passed and lacking:
+    # A test of brokers starts each that there is.
+    required = {} if brokers.remedies(programs, (*brokers.BROKERS, *brokers.DATABASES)) else {"STRATA_REQUIRE_BROKERS": "1"}
+    passed = _build(["test", "--release", "--workspace", *FEATURES, "--", *tests], programs | required)
+    if passed and (lacking := brokers.remedies(programs, needed)):
         raise Skip(" and ".join(lacking))
     return passed
 
 
-def _over_databases() -> bool:
-    """Several servers over one database. Without PostgreSQL the tests of the simulated one run, and the step counts as skipped."""
-    programs = shutil.which("postgres") or os.environ.get("STRATA_POSTGRES_PROGRAM") or next(iter(sorted(DEBIANS_POSTGRES.glob("*/bin/postgres"))), None)
-    required = {"STRATA_REQUIRE_BROKERS": "1"} if programs else {}
-    passed = _build(["test", "--release", "--workspace", *FEATURES, "--", OF_REMOTE_STORES], required)
-    if passed and not programs:
-        raise Skip("apt-get install postgresql")
-    return passed
-
-
 def _remote_for_longer() -> bool:
-    """The same with a hundred times as many requests, and with a hundred kills."""
+    """The same with a hundred times as many requests and a hundred kills, all suites on the double of TiKV, and a PostgreSQL that fails over."""
     more = {"STRATA_MODEL_TRANSACTIONS": "10000000", "STRATA_KILLS": "100"}
-    return _build(["test", "--release", "--workspace", *FEATURES, "--", OF_REMOTE_STORES, "--include-ignored"], more)
+    passed = _build(["test", "--release", "--workspace", *FEATURES, "--", OF_REMOTE_STORES, "--include-ignored"], brokers.environment() | more)
+    if passed and not (shutil.which("patroni") and shutil.which("etcd")):
+        raise Skip("apt-get install patroni etcd-server")
+    return passed
 
 
 def _documents() -> bool:

@@ -10,7 +10,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal, TypeVar
@@ -85,17 +85,17 @@ class _Built:
     executables: dict[str, str]
 
 
-def build() -> dict[str, Path]:
-    """Builds every bench, so that it can be linked anew; returns the executables by layer."""
+def build(but: Collection[str] = ()) -> dict[str, Path]:
+    """Builds every bench but some, so that it can be linked anew; returns the executables by layer."""
     toolchain.check()
     links, variables = _links(), os.environ | environment()
     executables: dict[str, Path] = {}
-    for arguments in _bench_arguments():
+    for arguments in _bench_arguments(but):
         built, libraries = run_cargo(ROOT, toolchain.target_folder(), "bench", arguments, "the build", variables)
         for executable in built.values():
             relink.keep(links / executable.name, libraries)
         executables |= built
-    missing = [layer for layer in (*layer_names(), SENTINELS) if layer not in executables]
+    missing = [layer for layer in (*layer_names(), SENTINELS) if layer not in executables and layer not in but]
     if missing:
         raise Complaint(f"cargo built no bench {missing[0]}: check its [[bench]] in Cargo.toml")
     serialization.store(LAST_BUILD, _Built({layer: str(path) for layer, path in executables.items()}))
@@ -109,20 +109,22 @@ def environment() -> dict[str, str]:
     return relink.environment(links, links)
 
 
-def _bench_arguments() -> Iterator[list[str]]:
+def _bench_arguments(but: Collection[str]) -> Iterator[list[str]]:
     """What cargo is called with: once for all benches, and once for each that has rows which need features of the server."""
     needed = features()
-    yield [f"--bench={layer}" for layer in (*layer_names(), SENTINELS) if layer not in needed]
+    yield [f"--bench={layer}" for layer in (*layer_names(), SENTINELS) if layer not in needed and layer not in but]
     for layer, names in needed.items():
+        if layer in but:
+            continue
         yield [f"--bench={layer}", f"--features={','.join(f'strata/{name}' for name in names)}"]
 
 
-def programs(*names: str) -> dict[str, Path]:
+def programs(*names: str, with_databases: bool = False) -> dict[str, Path]:
     """Builds binaries of the workspace, as a person's `cargo build --release` does; returns them by name. The server of load tests has the features that
-    their slots need."""
+    their slots need, and those that know databases if it is asked for."""
     toolchain.check()
     wanted = [word for name in names for word in ("--bin", name)]
-    wanted += ["--features", "strata/nats,strata/redis"] if {"load", "strata"} <= {*names} else []
+    wanted += ["--features", "strata/nats,strata/redis" + ",strata/postgres,strata/tikv" * with_databases] if {"load", "strata"} <= {*names} else []
     executables, _ = run_cargo(ROOT, toolchain.target_folder(), "bin", wanted, "the build", os.environ)
     missing = [name for name in names if name not in executables]
     if missing:

@@ -133,8 +133,8 @@ impl Database {
         Self::options().open(directory, schema)
     }
 
-    /// Opens the database that is kept in PostgreSQL: `postgres://user@host/database?table=NAME`. Any number of programs and servers may have
-    /// it open at the same time, with the same schema. It needs the feature `postgres`.
+    /// Opens the database that is kept in PostgreSQL (`postgres://user@host/database?table=NAME`) or TiKV (`tikv://host:port?prefix=NAME`). Any
+    /// number of programs and servers may have it open at the same time, with the same schema. It needs the feature `postgres` or `tikv`.
     ///
     /// # Errors
     /// As [`OpenOptions::connect`].

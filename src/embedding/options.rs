@@ -132,12 +132,12 @@ impl OpenOptions {
         Database::open_by(directory.as_ref(), schema, &self, None)
     }
 
-    /// Opens the database that is kept in PostgreSQL. Sizes, and what else is about files, do not apply.
+    /// Opens the database that is kept in PostgreSQL or TiKV. Sizes, and what else is about files, do not apply.
     ///
     /// # Errors
-    /// `Invalid` if the URL is not valid, PostgreSQL is not built in (feature `postgres`), the table is not one of Strata's, or others have it
-    /// open with another schema; `Unsupported` if the schema has what only a directory can keep; `Busy` if PostgreSQL does not answer, or
-    /// refuses.
+    /// `Invalid` if the URL is not valid, the database is not built in (features `postgres`, `tikv`), what is there is not Strata's, or others
+    /// have it open with another schema; `Unsupported` if the schema has what only a directory can keep; `Busy` if the database does not
+    /// answer, or refuses.
     pub fn connect(self, url: &str, schema: &Schema) -> Result<Database> {
         Database::connect_by(url, schema, &self)
     }

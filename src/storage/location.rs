@@ -9,11 +9,26 @@ use serde::{Deserialize, Serialize, Serializer};
 #[serde(try_from = "String")]
 pub struct Location(String);
 
+/// Each scheme, the name of the database, its feature, and whether this binary has it.
+const SCHEMES: [(&str, &str, &str, bool); 3] = [
+    ("postgres", "PostgreSQL", "postgres", cfg!(feature = "postgres")),
+    ("postgresql", "PostgreSQL", "postgres", cfg!(feature = "postgres")),
+    ("tikv", "TiKV", "tikv", cfg!(feature = "tikv")),
+];
+
+#[cfg_attr(
+    not(any(feature = "postgres", feature = "tikv")),
+    expect(dead_code, reason = "without a database there is no location")
+)]
 impl Location {
     /// Returns it with its password.
-    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "without a database there is no location"))]
     pub(super) fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Returns the part before `://`.
+    pub(super) fn scheme(&self) -> &str {
+        self.0.split_once("://").map_or("", |(scheme, _)| scheme)
     }
 }
 
@@ -21,12 +36,15 @@ impl TryFrom<String> for Location {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        match text.split_once("://") {
-            Some(("postgres" | "postgresql", _)) if cfg!(feature = "postgres") => Ok(Self(text)),
-            Some(("postgres" | "postgresql", _)) => {
-                Err("PostgreSQL is not built in: cargo build --release --features postgres".to_owned())
+        let scheme = text.split_once("://").map(|(scheme, _)| scheme);
+        match SCHEMES.iter().find(|(known, ..)| Some(*known) == scheme) {
+            Some((.., true)) => Ok(Self(text)),
+            Some((_, name, feature, false)) => {
+                Err(format!("storage: {name} is not built in: cargo build --release --features {feature}"))
             }
-            _ => Err("expected the URL of a database, such as postgres://user@localhost/database".to_owned()),
+            None => Err("storage: expected the URL of a database, such as postgres://user@localhost/database or \
+                         tikv://localhost:2379"
+                .to_owned()),
         }
     }
 }

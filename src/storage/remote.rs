@@ -18,13 +18,17 @@
 //!
 //! All of it blocks: whoever calls waits for the database on a thread that may wait. Under [`Reach::Memory`] everything is `WouldBlock`.
 
-mod scan;
 #[cfg(feature = "simulated")]
 pub mod in_place;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+#[cfg(any(feature = "postgres", feature = "tikv"))]
+mod runtime;
+mod scan;
 #[cfg(feature = "simulated")]
 pub mod simulated;
+#[cfg(feature = "tikv")]
+pub mod tikv;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -94,6 +98,19 @@ trait Engine: Send + Sync {
 
     /// Refuses to work for this server once this key is gone, whatever it believes.
     fn set_fence(&self, _key: Vec<u8>) {}
+
+    /// Returns whether adjacent ids would all be written to one of its machines.
+    fn has_random_ids(&self) -> bool {
+        false
+    }
+
+    /// Removes what nobody can read any more, if it does not do so itself.
+    ///
+    /// # Errors
+    /// `Busy` if it does not answer.
+    fn collect_garbage(&self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// The database at one moment.
@@ -126,6 +143,8 @@ struct Changes {
     ranges: Vec<(Vec<u8>, Vec<u8>)>,
     /// Keys that were read, which must not have changed, and whether they are there. Some of them are written.
     depended: BTreeMap<Vec<u8>, bool>,
+    /// The key of `writes` that tells whether they were done.
+    receipt: Vec<u8>,
 }
 
 /// The outcome of a commit.
@@ -134,6 +153,10 @@ enum Outcome {
     /// Not done: another transaction was faster, or the transaction was lost before the commit was sent.
     Raced,
     /// Not done, and it would not be if it were tried again at once.
+    #[cfg_attr(
+        not(any(feature = "postgres", feature = "tikv")),
+        expect(dead_code, reason = "a simulated one refuses none")
+    )]
     Refused(Error),
     /// Sent, and not answered.
     Lost(Box<dyn Lost>),
@@ -275,6 +298,14 @@ impl Store {
 
     pub fn set_fence(&self, space: Space, key: &[u8]) {
         self.engine.set_fence(key_of(space, key));
+    }
+
+    pub fn has_random_ids(&self) -> bool {
+        self.engine.has_random_ids()
+    }
+
+    pub fn collect_garbage(&self) -> Result<()> {
+        self.engine.collect_garbage()
     }
 
     pub fn set_outdated(&self) {
@@ -475,6 +506,7 @@ impl Store {
         let (key, number) = (receipt.key(), Uuid::new_v4().as_bytes().to_vec());
         let changes = &mut batch.changes;
         changes.writes.insert(key.clone(), Some(number.clone()));
+        changes.receipt.clone_from(&key);
         let outcome = commit(changes);
         changes.writes.remove(&key);
         match outcome {
@@ -600,6 +632,24 @@ impl Batch {
 impl Changes {
     fn is_empty(&self) -> bool {
         self.writes.is_empty() && self.ranges.is_empty()
+    }
+}
+
+/// Opens a store in a database.
+///
+/// # Errors
+/// As [`super::Store::connect`].
+#[cfg(any(feature = "postgres", feature = "tikv"))]
+pub fn connect(location: &super::Location, password: Option<&str>, is_read_only: bool) -> Result<Store> {
+    match location.scheme() {
+        #[cfg(feature = "tikv")]
+        "tikv" if password.is_some() => Err(Error::invalid("storage: TiKV has no passwords")),
+        #[cfg(feature = "tikv")]
+        "tikv" => tikv::connect(&tikv::Url::parse(location.as_str())?, is_read_only),
+        #[cfg(feature = "postgres")]
+        _ => postgres::connect(&postgres::Url::parse(location.as_str(), password)?, is_read_only),
+        #[cfg(not(feature = "postgres"))]
+        other => Err(Error::invalid(format!("storage: {other} is not built in"))),
     }
 }
 

@@ -41,7 +41,7 @@ const CHECKPOINT_PIECES: u32 = 64;
 /// have been set back.
 const WHOLE_SEARCH: Duration = Duration::from_secs(60);
 
-/// The interval at which bytes of replaced blobs are searched for in a remote store.
+/// The interval at which bytes of replaced blobs are searched for in a remote store, and garbage is collected.
 const REPLACED_SEARCH: Duration = Duration::from_secs(60);
 
 /// The longest time, in microseconds, that a write may take from the choice of its deadline to its commit without being found late.
@@ -54,7 +54,7 @@ pub(super) struct Background {
     pieces_since_checkpoint: u32,
     /// By table.
     searches: HashMap<u32, Search>,
-    /// When replaced blobs were last searched for.
+    /// When replaced blobs were last searched for in a remote store, and what nobody can read any more.
     replaced_searched: Option<Instant>,
     /// The tables with damaged expired records. The first one in each was logged.
     damaged: HashSet<u32>,
@@ -159,6 +159,7 @@ impl Database {
         }
         if self.store().is_remote() && background.is_due(REPLACED_SEARCH) {
             self.remove_left()?;
+            self.store().collect_garbage()?;
         }
         if let Some(index) = background.catalogue.dropped.first().copied() {
             return self.remove_entries(&mut background, index).map(|()| true);

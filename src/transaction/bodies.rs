@@ -144,7 +144,7 @@ pub(super) fn encode_body<'t>(table: &'t Table, body: &[u8], now: impl FnOnce() 
     let mut made = false;
     let make_id = |out: &mut Vec<u8>| {
         made = true;
-        Maker::new().write(out);
+        Maker::of(table).write(out);
     };
     // In one pass, if the server adds nothing and the body is in the usual order.
     if is_stamped(table) || record::encode_body(table, body, make_id, &mut out).is_none() {
@@ -160,7 +160,7 @@ pub(super) fn encode_body<'t>(table: &'t Table, body: &[u8], now: impl FnOnce() 
 pub(super) fn encode_all<'t>(table: &'t Table, bodies: &[u8], now: i64) -> Result<Vec<New<'t>>> {
     // Room for the overhead of a record, unless bodies are very short.
     let mut out = Vec::with_capacity(bodies.len() + bodies.len() / 4);
-    let ids = Maker::new();
+    let ids = Maker::of(table);
     let places = match is_stamped(table) {
         true => None,
         false => record::encode_bodies(table, bodies, |out| ids.write(out), &mut out),
@@ -198,7 +198,7 @@ pub(super) fn encode_new<'t>(mut fields: Fields<'t, '_>, now: i64) -> Result<(Ow
     let id = &mut fields.values_mut()[table.primary_key];
     let made = matches!(id, None | Some(Value::Null));
     if made {
-        *id = Some(Value::Text(Cow::Owned(Maker::new().make().to_string())));
+        *id = Some(Value::Text(Cow::Owned(Maker::of(table).make().to_string())));
     }
     stamp(&mut fields, None::<&Owned<'_>>, now)?;
     keep_blobs(&mut fields, None::<&Owned<'_>>)?;

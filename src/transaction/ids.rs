@@ -1,4 +1,4 @@
-//! Generated ids: UUIDv7, so that new records are adjacent.
+//! Generated ids: UUIDv7, so that new records are adjacent; UUIDv4 where that is a disadvantage.
 //!
 //! RFC 9562, 6.2, method 3: the millisecond is followed by twelve bits of its fraction, then 62 random bits. An id is greater than all that
 //! this process has generated before, even if the clock stands still or goes back: an atomic holds the time of the last one. The clock is
@@ -10,12 +10,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use uuid::fmt::Hyphenated;
 use uuid::{Builder, Uuid, Variant, Version};
 
+use crate::schema::Table;
+
 /// The time of the last id, in 4096ths of a millisecond since 1970.
 static LAST: AtomicU64 = AtomicU64::new(0);
 
 /// Generates the ids of one verb.
 pub(super) struct Maker {
     now: u64,
+    is_random: bool,
 }
 
 impl Maker {
@@ -25,10 +28,18 @@ impl Maker {
         let nanoseconds = u64::from(since.subsec_nanos());
         let milliseconds = since.as_secs() * 1000 + nanoseconds / 1_000_000;
         let fraction = (nanoseconds % 1_000_000) * 4096 / 1_000_000;
-        Self { now: (milliseconds << 12) | fraction }
+        Self { now: (milliseconds << 12) | fraction, is_random: false }
+    }
+
+    /// Generates ids for a table.
+    pub(super) fn of(table: &Table) -> Self {
+        Self { is_random: table.has_random_ids, ..Self::new() }
     }
 
     pub(super) fn make(&self) -> Hyphenated {
+        if self.is_random {
+            return Uuid::new_v4().hyphenated();
+        }
         let after = |last: u64| Some(self.now.max(last + 1));
         let last = LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, after).expect("it always has a successor");
         let time = self.now.max(last + 1);
@@ -51,7 +62,7 @@ mod tests {
     #[test]
     fn they_ascend_whatever_the_clock_says() {
         let mut last = Uuid::nil();
-        for maker in [Maker::new(), Maker { now: 1 }, Maker::new()] {
+        for maker in [Maker::new(), Maker { now: 1, is_random: false }, Maker::new()] {
             for _ in 0..5000 {
                 let id = *maker.make().as_uuid();
                 assert!(id > last && id.get_version() == Some(Version::SortRand), "{id} after {last}");

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -100,7 +101,7 @@ pub fn round(seed: u64, requests: u64, faults: Faults) -> (Counts, Vec<String>) 
     let passing = Arc::clone(&turns);
     simulation.before_requests(Some(Arc::new(move || passing.pass())));
     simulation.set_faults(faults);
-    let told = ask(&databases, seed, requests, Some(&turns));
+    let told = ask(&databases, seed, &|answered| answered >= requests / SERVERS as u64, Some(&turns));
     simulation.before_requests(None);
     simulation.set_faults(Faults::default());
     let (mut counts, wrong) = check(&databases, told);
@@ -131,9 +132,9 @@ pub fn prepare(database: &Database) {
 /// What some servers have said: how requests ended, what they wrote and read, and what cannot be.
 pub type Told = (Counts, History, Vec<String>);
 
-/// Has each of some servers, which are given in the order of their numbers, answer its part of so many requests: each when it is its turn,
-/// or all at the same time.
-pub fn ask(databases: &[Database], seed: u64, requests: u64, turns: Option<&Turns>) -> Told {
+/// Has each of some servers, which are given in the order of their numbers, answer requests until it has answered enough: each when it is its
+/// turn, or all at the same time.
+pub fn ask(databases: &[Database], seed: u64, is_enough: &(dyn Fn(u64) -> bool + Sync), turns: Option<&Turns>) -> Told {
     let begun = Instant::now();
     let shared = Mutex::new((Counts::default(), History::default(), Vec::new()));
     std::thread::scope(|scope| {
@@ -154,8 +155,10 @@ pub fn ask(databases: &[Database], seed: u64, requests: u64, turns: Option<&Turn
                     history: History::default(),
                     wrong: Vec::new(),
                 };
-                for _ in 0..requests / databases.len() as u64 {
+                let mut answered = 0;
+                while !is_enough(answered) {
                     server.request();
+                    answered += 1;
                 }
                 let mut shared = shared.lock().expect("no thread panics with it");
                 shared.0.add(&server.counts);
@@ -166,6 +169,17 @@ pub fn ask(databases: &[Database], seed: u64, requests: u64, turns: Option<&Turn
         }
     });
     shared.into_inner().expect("no thread has panicked")
+}
+
+/// Has all of them answer requests while something else happens.
+pub fn ask_meanwhile(databases: &[Database], seed: u64, what: impl FnOnce()) -> Told {
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let asking = scope.spawn(|| ask(databases, seed, &|answered| answered >= 100 && is_over.load(Relaxed), None));
+        what();
+        is_over.store(true, Relaxed);
+        asking.join().expect("no thread panics")
+    })
 }
 
 /// Returns what was wrong with what they said, and with what they left.
@@ -486,7 +500,11 @@ impl<'d> Server<'d> {
             3..6 => database.replace_all(table, rows.as_bytes()).map(drop),
             6 => query().delete(database, table, 100).map(drop),
             7 => query().update(database, &change(table, "lease", Value::Int(self.below(5) as i64)), 100).map(drop),
-            _ => database.truncate(table),
+            _ => match database.truncate(table) {
+                // Not every database can.
+                Err(Error::Unsupported { .. }) => Ok(()),
+                outcome => outcome,
+            },
         };
         self.counts.count(&outcome);
         self.expect_refusals_only("a verb on many records", outcome);

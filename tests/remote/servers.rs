@@ -1,4 +1,4 @@
-//! Server processes over one PostgreSQL: they are killed, stopped in their tracks and started again while clients write.
+//! Server processes over one database: they are killed, stopped in their tracks and started again while clients write.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, RwLock};
 use std::time::{Duration, Instant};
 
+use super::databases::url_of;
 use crate::brokers::{Broker, or_skipped};
 use crate::engine::Random;
 
@@ -114,11 +115,22 @@ fn write(number: usize, servers: &[RwLock<Option<Server>>], is_over: &AtomicBool
 
 #[test]
 fn servers_that_are_killed_lose_nothing_and_leave_no_halves() {
-    let Some(broker) = or_skipped(Broker::postgres()) else { return };
+    if let Some(broker) = or_skipped(Broker::postgres()) {
+        kill_servers(&url_of(&broker, "main"));
+    }
+}
+
+#[test]
+fn servers_over_tikv_that_are_killed_lose_nothing_and_leave_no_halves() {
+    if let Some(broker) = or_skipped(Broker::tikv_double()) {
+        kill_servers(&url_of(&broker, "main"));
+    }
+}
+
+fn kill_servers(url: &str) {
     let folder = tempfile::tempdir().expect("there is a temporary directory");
     std::fs::write(folder.path().join("schema.graphql"), SDL).expect("it can be written");
-    let url = format!("{}?connections=8", broker.url());
-    let servers: Vec<_> = (0..SERVERS).map(|_| RwLock::new(Some(Server::start(folder.path(), &url)))).collect();
+    let servers: Vec<_> = (0..SERVERS).map(|_| RwLock::new(Some(Server::start(folder.path(), url)))).collect();
     let kills: usize = std::env::var("STRATA_KILLS").map_or(5, |text| text.parse().expect("a number"));
     let (is_over, told) = (AtomicBool::new(false), Mutex::new(Told::default()));
     std::thread::scope(|scope| {
@@ -132,7 +144,7 @@ fn servers_that_are_killed_lose_nothing_and_leave_no_halves() {
             let killed = random.below(SERVERS);
             let mut server = servers[killed].write().expect("nobody panics");
             *server = None;
-            *server = Some(Server::start(folder.path(), &url));
+            *server = Some(Server::start(folder.path(), url));
         }
         std::thread::sleep(Duration::from_millis(300));
         is_over.store(true, Ordering::Relaxed);
@@ -165,7 +177,7 @@ fn servers_that_are_killed_lose_nothing_and_leave_no_halves() {
     let begun = Instant::now();
     let verified = loop {
         let verify = Command::new(env!("CARGO_BIN_EXE_strata"))
-            .args(["verify", "--storage", &url, "--schema"])
+            .args(["verify", "--storage", url, "--schema"])
             .arg(folder.path().join("schema.graphql"))
             .output()
             .expect("the binary is there");

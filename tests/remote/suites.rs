@@ -7,10 +7,20 @@ use crate::brokers::{Broker, or_skipped};
 
 const SUITES: [&str; 5] = ["engine::", "query::", "conformance::", "golden::", "graphql::"];
 
+/// The tests of a list, each with the reason why it is there.
+fn listed(text: &'static str) -> impl Iterator<Item = &'static str> {
+    let lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+    lines.map(|line| line.split("  ").next().unwrap_or(line))
+}
+
 /// The tests that run on the embedded engine alone.
 fn embedded_only() -> impl Iterator<Item = &'static str> {
-    let lines = include_str!("embedded_only.txt").lines().filter(|line| !line.starts_with('#') && !line.is_empty());
-    lines.map(|line| line.split("  ").next().unwrap_or(line))
+    listed(include_str!("embedded_only.txt"))
+}
+
+/// The tests that do not run on TiKV.
+fn not_on_tikv() -> impl Iterator<Item = &'static str> {
+    listed(include_str!("not_on_tikv.txt"))
 }
 
 fn this_program() -> Command {
@@ -22,10 +32,10 @@ fn this_program() -> Command {
 /// A test that asks so much that it takes minutes on PostgreSQL: only with `test --full`.
 const LONG: &str = "query::random::plans_give_what_looking_at_every_record_gives";
 
-/// Runs the suites with a store of `storage` in place of each directory.
-fn run_on(storage: &str, threads: &str, more: &[&'static str]) {
+/// Runs suites, of which at least so many tests pass, with a store of `storage` in place of each directory.
+fn run_on(storage: &str, threads: &str, (suites, least): (&[&str], usize), more: &[&'static str]) {
     let mut command = this_program();
-    command.args(SUITES).args([
+    command.args(suites).args([
         "--test-threads",
         threads,
         "--skip",
@@ -43,27 +53,40 @@ fn run_on(storage: &str, threads: &str, more: &[&'static str]) {
     let failures = said.split_once("\nfailures:\n").map_or("", |(_, failures)| failures);
     assert!(output.status.success(), "{result}\n{failures}");
     let passed = result.split_once(". ").and_then(|(_, rest)| rest.split_once(" passed")?.0.parse::<usize>().ok());
-    assert!(passed.is_some_and(|passed| passed > 100), "{result}");
+    assert!(passed.is_some_and(|passed| passed > least), "{result}");
 }
 
 #[test]
 fn what_is_skipped_is_a_test() {
     let output = this_program().arg("--list").output().expect("it starts");
     let all = String::from_utf8_lossy(&output.stdout);
-    for name in embedded_only() {
-        assert!(all.lines().any(|line| line == format!("{name}: test")), "embedded_only.txt: there is no test {name}");
+    for name in embedded_only().chain(not_on_tikv()) {
+        assert!(all.lines().any(|line| line == format!("{name}: test")), "there is no test {name}");
     }
 }
 
 #[test]
 fn they_pass_on_a_simulated_database() {
-    run_on("simulated", "2", &[]);
+    run_on("simulated", "2", (&SUITES, 100), &[]);
+}
+
+/// Whether it may take long: `test --full`.
+fn is_full() -> bool {
+    std::env::var_os("STRATA_MODEL_TRANSACTIONS").is_some()
 }
 
 #[test]
 fn they_pass_on_postgres() {
     if let Some(broker) = or_skipped(Broker::postgres()) {
-        let is_full = std::env::var_os("STRATA_MODEL_TRANSACTIONS").is_some();
-        run_on(&broker.url(), "4", if is_full { &[] } else { &[LONG] });
+        run_on(&broker.url(), "4", (&SUITES, 100), if is_full() { &[] } else { &[LONG] });
+    }
+}
+
+#[test]
+fn they_pass_on_the_double_of_tikv() {
+    if let Some(broker) = or_skipped(Broker::tikv_double()) {
+        // Those of the engine are the longest.
+        let suites = if is_full() { (&SUITES[..], 100) } else { (&SUITES[1..], 30) };
+        run_on(&broker.url(), "4", suites, &not_on_tikv().collect::<Vec<_>>());
     }
 }

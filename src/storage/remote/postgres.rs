@@ -416,7 +416,10 @@ fn busy(error: impl std::borrow::Borrow<tokio_postgres::Error>) -> Error {
     let error = error.borrow();
     match error.as_db_error() {
         Some(told) => busy_because(told.message()),
-        None => busy_because(&error.to_string()),
+        None => {
+            let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
+            busy_because(&format!("{error}{cause}"))
+        }
     }
 }
 

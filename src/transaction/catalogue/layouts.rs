@@ -160,6 +160,7 @@ fn laid_out(known: &StoredTable, table: &Table, number: u8) -> Result<Table> {
         expires_at: None,
         multicast: None,
         in_redis: false,
+        has_random_ids: false,
         indexes: Vec::new(),
         layout: number,
         earlier: Vec::new(),

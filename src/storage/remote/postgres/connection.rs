@@ -3,17 +3,16 @@
 use std::cell::Cell;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use parking_lot::Mutex;
-use tokio::runtime::Handle;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Config, Statement};
 use uuid::Uuid;
 
+use super::super::runtime::Runtime;
 use super::encryption::Tls;
 use super::{Failure, Url, busy, busy_because, unanswered};
 use crate::error::{Error, Result};
@@ -111,9 +110,7 @@ pub struct Pool {
     idle: Mutex<Vec<Connection>>,
     permits: Arc<Semaphore>,
     fence: OnceLock<Vec<u8>>,
-    runtime: Handle,
-    /// Ends the thread of the runtime.
-    stop: Mutex<Option<(oneshot::Sender<()>, JoinHandle<()>)>>,
+    runtime: Runtime,
 }
 
 /// A connection in use. It is closed unless it is given back.
@@ -140,14 +137,6 @@ pub fn come_first() {
 impl Pool {
     /// Starts the thread that reads from the sockets.
     pub fn open(url: &Url, server: &Uuid) -> Result<Arc<Self>> {
-        let cannot = |error| Error::storage("cannot start a thread for the database", error);
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(cannot)?;
-        let (handle, (stop, stopped)) = (runtime.handle().clone(), oneshot::channel::<()>());
-        let thread = std::thread::Builder::new().name("strata-postgres".to_owned());
-        let thread = thread.spawn(move || {
-            let _ = runtime.block_on(stopped);
-            runtime.shutdown_background();
-        });
         let mut config = url.config.clone();
         config.application_name(name_of(server)).connect_timeout(CONNECTED_WITHIN);
         config.tcp_user_timeout(2 * ANSWERED_WITHIN).keepalives_idle(2 * ANSWERED_WITHIN);
@@ -159,8 +148,7 @@ impl Pool {
             idle: Mutex::default(),
             permits: Arc::new(Semaphore::new(url.connections)),
             fence: OnceLock::new(),
-            runtime: handle,
-            stop: Mutex::new(Some((stop, thread.map_err(cannot)?))),
+            runtime: Runtime::start("strata-postgres")?,
         }))
     }
 
@@ -170,7 +158,7 @@ impl Pool {
         limit: Duration,
         answer: impl Future<Output = std::result::Result<R, tokio_postgres::Error>>,
     ) -> std::result::Result<R, Failure> {
-        let outcome = self.runtime.block_on(async { tokio::time::timeout(limit, answer).await });
+        let outcome = self.runtime.wait_for(async { tokio::time::timeout(limit, answer).await });
         // Others are of the same database.
         let answered = outcome.map_err(|_| Failure::Unanswered).inspect_err(|_| self.idle.lock().clear());
         answered?.map_err(Failure::Database)
@@ -178,7 +166,7 @@ impl Pool {
 
     /// Waits for what may take several of them.
     pub fn wait_for<R>(&self, answer: impl Future<Output = Result<R>>) -> Result<R> {
-        let outcome = self.runtime.block_on(async { tokio::time::timeout(2 * ANSWERED_WITHIN, answer).await });
+        let outcome = self.runtime.wait_for(async { tokio::time::timeout(2 * ANSWERED_WITHIN, answer).await });
         outcome.unwrap_or_else(|_| Err(unanswered()))
     }
 
@@ -317,17 +305,5 @@ impl Deref for Lease {
 
     fn deref(&self) -> &Connection {
         self.connection.as_ref().expect("it is not given back")
-    }
-}
-
-impl Drop for Pool {
-    fn drop(&mut self) {
-        if let Some((stop, thread)) = self.stop.get_mut().take() {
-            drop(stop);
-            // The last one to use it may be a task of the runtime.
-            if thread.thread().id() != std::thread::current().id() {
-                let _ = thread.join();
-            }
-        }
     }
 }
