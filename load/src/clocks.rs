@@ -26,6 +26,18 @@ impl Cpu {
         Self::read(&format!("/proc/{process}/stat"))
     }
 
+    /// What a process and those that it has started have used since they began; none where it is not there.
+    pub fn of_family(process: u32) -> Option<Self> {
+        let parent = |folder: &fs::DirEntry| {
+            let text = fs::read_to_string(folder.path().join("stat")).ok()?;
+            text[text.rfind(')')? + 1..].split_whitespace().nth(1)?.parse::<u32>().ok()
+        };
+        let folders = fs::read_dir("/proc").ok()?.flatten();
+        let children = folders.filter(|folder| parent(folder) == Some(process));
+        let used = children.filter_map(|child| child.file_name().to_str()?.parse().ok().and_then(Self::of));
+        Some(used.fold(Self::of(process)?, |sum, one| sum.plus(&one)))
+    }
+
     fn read(path: &str) -> Option<Self> {
         let text = fs::read_to_string(path).ok()?;
         // The name, in brackets, may hold anything; utime and stime are fields 14 and 15 (proc(5)).

@@ -29,7 +29,7 @@ use crate::registry::Shape;
 use crate::result::{Outcome, Point, Run, Validity};
 use crate::rules;
 use crate::run;
-use crate::scenario::{Bound, Class, Http, Mix, Objective, Operation, Scenario, Slot};
+use crate::scenario::{Bound, Class, Http, Mix, Objective, Operation, Scenario, Slot, Storage};
 use crate::schedule::Schedule;
 use crate::server::{self, Server};
 use crate::stored;
@@ -40,9 +40,10 @@ use crate::url::Url;
 /// How a run differs from its scenario's file.
 #[derive(Args, Clone, Debug)]
 pub struct Flags {
-    /// A server that is there; without it one is built, started with a temporary data directory, and stopped
-    #[arg(long, env = "BASE_URL", value_name = "URL")]
-    pub base_url: Option<Url>,
+    /// A server that is there; without it one is built, started with a temporary data directory, and stopped. Several are over one
+    /// database: connections are spread among them
+    #[arg(long, env = "BASE_URL", value_name = "URL", value_delimiter = ',')]
+    pub base_url: Vec<Url>,
     /// Trust what the certificates in this file (PEM) vouch for, at an https URL
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     pub ca: Option<PathBuf>,
@@ -176,12 +177,12 @@ macro_rules! built_in {
 }
 
 /// The built-in scenarios, by name.
-pub const SCENARIOS: [(&str, &str); 40] = built_in!("scenarios":
+pub const SCENARIOS: [(&str, &str); 41] = built_in!("scenarios":
     "throughput-read" "throughput-write" "rest-crud" "rest-relationships" "graphql" "graphql-twin" "blob-storage" "update" "join" "select"
     "static-files" "lists" "quota-static" "quota-list" "quota-image" "quota-image-mixed" "image-cached" "sustained" "single-write" "bulk-write"
     "read-throughput" "write-read-lag" "mixed-workload" "backpressure" "consistency" "peak-single" "peak-bulk" "tables-beside" "cold-storage"
     "registry-register" "registry-enumerate" "registry-multicast" "registry-multicast-closed" "registry-mixed" "registry-tenants" "registry-stalled" "registry-reading" "registry-ramp"
-    "registry-burst" "registry-sustained");
+    "registry-burst" "registry-sustained" "servers");
 
 /// Built-in scenarios that are run together, by the name of the group.
 pub const GROUPS: [(&str, &[&str]); 1] = [(
@@ -311,10 +312,13 @@ impl Flags {
         self.loop_over(&mut scenario)?;
         let load = &mut scenario.load;
         // What is there decides for itself; what is started does as the scenario says.
-        scenario.tls = match &self.base_url {
+        scenario.tls = match self.base_url.first() {
             Some(url) => url.tls,
             None => scenario.tls && !self.no_tls,
         };
+        if !self.base_url.is_empty() {
+            (load.servers, scenario.data.storage) = (self.base_url.len(), None);
+        }
         scenario.http = self.http.unwrap_or(scenario.http);
         load.warm_up_requests = self.warmup_requests.unwrap_or(load.warm_up_requests);
         scenario.data.rows = self.seed_record_count.unwrap_or(scenario.data.rows);
@@ -407,10 +411,7 @@ impl Flags {
             ("has-data", self.has_data),
             ("i-own-this-target", self.i_own_this_target && !self.names_brokers()),
         ];
-        match self.base_url {
-            Some(_) => Ok(()),
-            None => self.refuse("it is about the server of --base-url", &about),
-        }
+        if self.base_url.is_empty() { self.refuse("it is about the server of --base-url", &about) } else { Ok(()) }
     }
 
     /// Whether it says where a server beside ours is.
@@ -489,7 +490,7 @@ impl Flags {
     pub fn calibrate(&self) -> Result<Vec<Point>, String> {
         interrupt::listen(server::kill_started)?;
         let of_a_server = [
-            ("base-url", self.base_url.is_some()),
+            ("base-url", !self.base_url.is_empty()),
             ("server", is_typed("server")),
             ("slots", !self.slots.is_empty()),
             ("nats-servers", self.nats_servers.is_some()),
@@ -572,10 +573,14 @@ impl Flags {
             return self.skipped(scenario, reason);
         }
         let view = live::show(self.view());
-        let mut server = match &self.base_url {
-            Some(url) => {
-                let server = Server::at(&url.to_string(), self.i_own_this_target, self.trust());
-                let mut server = server.map_err(|reason| with_variable("base-url", reason))?;
+        let at = |url: &Url| {
+            let server = Server::at(&url.to_string(), self.i_own_this_target, self.trust());
+            server.map_err(|reason| with_variable("base-url", reason))
+        };
+        let mut server = match self.base_url.split_first() {
+            Some((first, others)) => {
+                let mut server = at(first)?;
+                server.beside(others.iter().map(at).collect::<Result<_, _>>()?);
                 server.neighbours = Neighbours::start(scenario, &self.places(), None)?;
                 server
             }
@@ -601,7 +606,7 @@ impl Flags {
     /// A server beside ours is named that cannot be.
     fn lacking(&self, scenario: &Scenario) -> Result<Option<String>, String> {
         match self.programs().lacking(scenario) {
-            None => self.places().lacking(scenario.slot),
+            None => self.places().lacking(scenario),
             reason => Ok(reason),
         }
     }
@@ -617,7 +622,7 @@ impl Flags {
         self.refuse("no slot of the run needs it (--slots)", &unused)?;
         let unknown = [(nats, &self.nats_servers, "--nats-servers"), (redis, &self.redis_addr, "--redis-addr")];
         match unknown.into_iter().find(|(is_needed, place, _)| *is_needed && place.is_none()) {
-            Some((_, _, flag)) if self.base_url.is_some() => {
+            Some((_, _, flag)) if !self.base_url.is_empty() => {
                 Err(format!("--base-url: {flag} says which one its server uses"))
             }
             Some(_) | None => Ok(()),
@@ -648,7 +653,7 @@ impl Flags {
     pub fn pair(&self, name: &str, other: (&str, &Self), windows: u32) -> Result<Vec<Point>, String> {
         interrupt::listen(server::kill_started)?;
         for side in [self, other.1] {
-            side.refuse("both servers of a pair are started here", &[("base-url", side.base_url.is_some())])?;
+            side.refuse("both servers of a pair are started here", &[("base-url", !side.base_url.is_empty())])?;
             side.refuse_without_base_url()?;
             side.refuse("both servers of a pair have their own", &[("nats-servers", side.nats_servers.is_some())])?;
             side.refuse("both servers of a pair have their own", &[("redis-addr", side.redis_addr.is_some())])?;
@@ -722,7 +727,9 @@ impl Flags {
 
 /// The features that the server needs for all of these, so that it is built once.
 fn features(scenarios: &[Scenario]) -> Vec<&'static str> {
-    let needed: BTreeSet<_> = scenarios.iter().filter_map(|one| one.slot).flat_map(|slot| slot.features()).collect();
+    let of_slots = scenarios.iter().filter_map(|one| one.slot).flat_map(|slot| slot.features());
+    let of_storage = scenarios.iter().filter_map(|one| one.data.storage).map(Storage::feature);
+    let needed: BTreeSet<_> = of_slots.chain(of_storage).collect();
     needed.into_iter().collect()
 }
 

@@ -31,6 +31,8 @@ use crate::tls::Tls;
 pub struct Target {
     /// The address.
     pub address: SocketAddr,
+    /// The addresses of further servers over the same database.
+    pub others: Vec<SocketAddr>,
     /// The host and port that requests name.
     pub authority: Authority,
     /// The version.
@@ -41,6 +43,15 @@ pub struct Target {
     pub reach: Arc<Reach>,
     /// Bytes that the system takes in for a connection that is not read; its own choice without it.
     pub receive_bytes: Option<u32>,
+}
+
+impl Target {
+    /// Returns the server of a connection: they take turns.
+    pub fn of(&self, connection: usize) -> Self {
+        let turn = connection % (1 + self.others.len());
+        let address = turn.checked_sub(1).map_or(self.address, |other| self.others[other]);
+        Self { address, ..self.clone() }
+    }
 }
 
 /// For how long a server gives no response and takes no connection until it counts as lost.

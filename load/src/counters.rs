@@ -46,6 +46,15 @@ fn of_route(line: &str) -> Option<(String, u64)> {
     }
 }
 
+/// What some servers have counted together.
+pub fn sum(all: impl Iterator<Item = Counters>) -> Counters {
+    let mut sum = Counters::new();
+    for (name, number) in all.flatten() {
+        *sum.entry(name).or_default() += number;
+    }
+    sum
+}
+
 /// How much each has grown.
 pub fn grown(before: &Counters, after: &Counters) -> Counters {
     let steps = |(name, after): (&String, &u64)| {

@@ -260,7 +260,9 @@ impl Worker {
         let (load, data) = (&plan.scenario.load, &plan.scenario.data);
         let connections = (number..load.connections).step_by(load.threads);
         let slots = connections.flat_map(|connection| {
-            let slots = Connection::slots(&plan.target, load.streams).into_iter().zip(connection * load.streams..);
+            let slots = Connection::slots(&plan.target.of(connection), load.streams)
+                .into_iter()
+                .zip(connection * load.streams..);
             slots.map(|(connection, number)| Rc::new(Slot { number: number as u32, connection }))
         });
         let slots = slots.collect();

@@ -1,9 +1,9 @@
-//! The real servers beside ours that a slot needs, NATS and Redis: started on this machine and ended again, or there already.
+//! The real servers beside ours that a scenario needs, NATS and Redis of its slot, and the database of its storage: started on this machine and ended again, or there already.
 //!
 //! One that nobody named is started for its run on a free port, so that no run meets what another one left. One that was there keeps
 //! what it had: what a run wrote into it is removed.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::brokers::{Broker, Kind, Unavailable};
 use crate::jetstream::KeptStream;
 use crate::output::remark;
 use crate::pinning::started_on;
-use crate::scenario::{Over, Scenario, Slot};
+use crate::scenario::{Over, Scenario, Slot, Storage};
 
 /// How long one that is there may take to say what it is.
 const TO_SAY: Duration = Duration::from_secs(5);
@@ -23,6 +23,7 @@ const TO_SAY: Duration = Duration::from_secs(5);
 enum What {
     Nats { has_streams: bool },
     Redis,
+    Database(Storage),
 }
 
 impl What {
@@ -31,6 +32,8 @@ impl What {
         match self {
             Self::Nats { .. } => "nats-server",
             Self::Redis => "redis-server",
+            Self::Database(Storage::Postgres) => "postgres",
+            Self::Database(Storage::TikvDouble) => "tikv-double",
         }
     }
 
@@ -39,6 +42,8 @@ impl What {
         match self {
             Self::Nats { .. } => (&["nats://", "tls://"], 4222),
             Self::Redis => (&["redis://", "rediss://"], 6379),
+            Self::Database(Storage::Postgres) => (&["postgres://"], 5432),
+            Self::Database(Storage::TikvDouble) => (&["tikv://"], 2379),
         }
     }
 
@@ -47,6 +52,7 @@ impl What {
         match self {
             Self::Nats { .. } => "--nats-servers",
             Self::Redis => "--redis-addr",
+            Self::Database(_) => "--storage",
         }
     }
 
@@ -55,6 +61,8 @@ impl What {
         match self {
             Self::Nats { has_streams } => Kind::Nats { jetstream: has_streams, configuration: String::new() },
             Self::Redis => Kind::Redis { arguments: Vec::new() },
+            Self::Database(Storage::Postgres) => Kind::Postgres,
+            Self::Database(Storage::TikvDouble) => Kind::TikvDouble,
         }
     }
 
@@ -66,6 +74,10 @@ impl What {
         let told = match self {
             Self::Nats { .. } => told_by_nats(address),
             Self::Redis => told_by_redis(address).map(|version| version.map(|version| (version, false))),
+            Self::Database(Storage::Postgres) => {
+                told_by_postgres(address).map(|version| version.map(|version| (version, false)))
+            }
+            Self::Database(Storage::TikvDouble) => Ok(Some(("of this checkout".to_owned(), false))),
         };
         let other = || format!("{address}: whoever listens there is no {}", self.program());
         told.map_err(|error| format!("{address}: {error}")).and_then(|told| told.ok_or_else(other))
@@ -101,6 +113,30 @@ fn told_by_redis(address: SocketAddr) -> std::io::Result<Option<String>> {
         }
     }
     Ok(None)
+}
+
+/// It says its version to whoever begins a session.
+fn told_by_postgres(address: SocketAddr) -> std::io::Result<Option<String>> {
+    let mut reader = connected(address)?;
+    let said = b"\0\x03\0\0user\0strata\0database\0postgres\0\0";
+    reader.get_mut().write_all(&(said.len() as u32 + 4).to_be_bytes())?;
+    reader.get_mut().write_all(said)?;
+    loop {
+        let (mut kind, mut length) = ([0], [0; 4]);
+        reader.read_exact(&mut kind)?;
+        reader.read_exact(&mut length)?;
+        let mut body = vec![0; (u32::from_be_bytes(length) as usize).saturating_sub(4)];
+        reader.read_exact(&mut body)?;
+        let mut texts = body.split(|byte| *byte == 0);
+        match (kind[0], texts.next(), texts.next()) {
+            (b'S', Some(b"server_version"), Some(version)) => {
+                return Ok(Some(String::from_utf8_lossy(version).into_owned()));
+            }
+            // It is ready for a query, or refuses.
+            (b'Z' | b'E', ..) => return Ok(None),
+            _ => {}
+        }
+    }
 }
 
 /// Where the servers beside ours are, as the command line says; without it one is started on a free port of this machine.
@@ -149,6 +185,7 @@ impl Places {
         let text = match what {
             What::Nats { .. } => &self.nats,
             What::Redis => &self.redis,
+            What::Database(_) => &None,
         };
         let mut servers = Vec::new();
         for one in text.iter().flat_map(|text| text.split(',')) {
@@ -165,12 +202,12 @@ impl Places {
         Ok(Place { what, text: text.clone().unwrap_or_default(), servers })
     }
 
-    /// Why what a slot needs cannot be started here: a program is missing, and what installs it. None where nothing has to be started.
+    /// Why what a scenario needs cannot be started here: a program is missing, and what installs it. None where nothing has to be started.
     ///
     /// # Errors
     /// A place that is none, or on another machine.
-    pub fn lacking(&self, slot: Option<Slot>) -> Result<Option<String>, String> {
-        for what in needed(slot) {
+    pub fn lacking(&self, scenario: &Scenario) -> Result<Option<String>, String> {
+        for what in needed(scenario) {
             if self.read(what)?.to_start_at().is_some()
                 && let Err(Unavailable::Missing(reason)) = Broker::start(what.kind(), None)
             {
@@ -196,11 +233,13 @@ impl Place {
     }
 }
 
-fn needed(slot: Option<Slot>) -> impl Iterator<Item = What> {
+fn needed(scenario: &Scenario) -> impl Iterator<Item = What> {
+    let slot = scenario.slot;
     let has_streams = slot.is_some_and(|slot| slot.over == Some(Over::Jetstream));
     let needs = |of: fn(&Slot) -> bool| slot.as_ref().is_some_and(of);
     let all = [(What::Nats { has_streams }, needs(Slot::has_nats)), (What::Redis, needs(Slot::has_redis))];
-    all.into_iter().filter_map(|(what, is_needed)| is_needed.then_some(what))
+    let of_slot = all.into_iter().filter_map(|(what, is_needed)| is_needed.then_some(what));
+    of_slot.chain(scenario.data.storage.map(What::Database))
 }
 
 /// The servers that stand beside ours. Those that were started here end with it.
@@ -223,13 +262,13 @@ pub struct Neighbour {
 }
 
 impl Neighbours {
-    /// Those that a scenario's slot needs: at the places that are given, started where nobody listens, on these processors.
+    /// Those that a scenario needs: at the places that are given, started where nobody listens, on these processors.
     ///
     /// # Errors
     /// Why one is not there.
     pub fn start(scenario: &Scenario, places: &Places, processors: Option<&[usize]>) -> Result<Self, String> {
         let mut neighbours = Self::default();
-        for what in needed(scenario.slot) {
+        for what in needed(scenario) {
             let place = places.read(what)?;
             neighbours.all.push(match place.to_start_at() {
                 Some(port) => Neighbour::start(what, port, processors)?,
@@ -253,7 +292,7 @@ impl Neighbours {
 
     /// Where subscribers find the NATS.
     pub fn nats(&self) -> Option<&str> {
-        self.all.iter().find(|one| one.what != What::Redis).map(|one| one.place.as_str())
+        self.all.iter().find(|one| matches!(one.what, What::Nats { .. })).map(|one| one.place.as_str())
     }
 
     /// Whether registrations are in a Redis that was there.

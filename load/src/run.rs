@@ -73,6 +73,8 @@ pub fn run_in(
 pub struct Filled<'a> {
     server: &'a Server,
     client: Client,
+    /// Of further servers over the same database, for their counters.
+    others: Vec<Client>,
     began: Duration,
     /// The folder for what is written while it runs.
     folder: Option<PathBuf>,
@@ -98,7 +100,10 @@ impl<'a> Filled<'a> {
             return Err(format!("{}: restarts: a server that was not started here is not ended", scenario.name));
         }
         let fill = || {
-            let client = Client::new(server.target(Http::One)?)?;
+            let target = server.target(Http::One)?;
+            let client = Client::new(target.of(0))?;
+            let others = (1..=target.others.len()).map(|number| Client::new(target.of(number)));
+            let others = others.collect::<Result<Vec<_>, _>>()?;
             if !scenario.effects.is_empty()
                 && let Some(counters) = client.counters()
             {
@@ -115,11 +120,12 @@ impl<'a> Filled<'a> {
                     stream_from.fill(0);
                 }
             }
-            Ok((client, rows, stream_from))
+            Ok((client, others, rows, stream_from))
         };
-        let (client, (rows_written, rows_found), stream_from) = fill().map_err(|reason| server.explain(reason))?;
+        let (client, others, (rows_written, rows_found), stream_from) =
+            fill().map_err(|reason| server.explain(reason))?;
         let (folder, programs) = (None, Programs::default());
-        Ok(Self { server, client, began, folder, programs, rows_written, rows_found, stream_from })
+        Ok(Self { server, client, others, began, folder, programs, rows_written, rows_found, stream_from })
     }
 
     /// Opens the connections of a scenario and runs its warm-up; what the windows do is measured from here on.
@@ -138,7 +144,7 @@ impl<'a> Filled<'a> {
             interrupt::not_asked()?;
             let counts = target.reach.lost().map_or_else(|| all_right(&accounts), Err)?;
             let asked_before = requests();
-            let counters = self.client.counters();
+            let counters = self.counters();
             effects_can_be_seen(scenario, counters.as_ref(), &accounts)?;
             Ok((engine, counts, counters, [asked_before, requests()]))
         };
@@ -176,6 +182,12 @@ impl Filled<'_> {
     /// What the arguments of programs may name; none where the server was there.
     fn place(&self) -> Option<Place<'_>> {
         Some(Place { url: &self.server.url, folder: self.server.folder()? })
+    }
+
+    /// What all servers have counted so far; none where one of them tells nobody.
+    fn counters(&self) -> Option<counters::Counters> {
+        let each: Option<Vec<_>> = [&self.client].into_iter().chain(&self.others).map(Client::counters).collect();
+        each.map(|each| counters::sum(each.into_iter()))
     }
 
     /// Runs the checks of what came of it.
@@ -269,9 +281,14 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// The process of the server, whose clocks are read; none of one that is another after each restart.
+    /// The process of the server that is watched; none of one that is another after each restart.
     fn server(&self) -> Option<u32> {
         self.filled.server.process.filter(|_| self.restarts.is_none())
+    }
+
+    /// The processes of all servers, whose clocks are read.
+    fn servers(&self) -> Vec<u32> {
+        if self.restarts.is_some() { Vec::new() } else { self.filled.server.processes() }
     }
 
     fn measure(&mut self, stage: Option<Stage>) -> Result<(Measured, Processes), String> {
@@ -281,8 +298,10 @@ impl Session<'_> {
         let keep = move |held: &Held| drop(folder.as_deref().map(|folder| stored::keep_sample(folder, &id, held)));
         let watch = server.zip(self.slice).map(|(process, each)| Watch::start(process, each, self.seconds, keep));
         live::phase(Phase::Measuring(self.arrivals));
-        let of_brokers = || self.filled.server.neighbours.iter().map(|broker| broker.process().and_then(Cpu::of));
-        let before = Clocks::read(server)?;
+        let of_brokers =
+            || self.filled.server.neighbours.iter().map(|broker| broker.process().and_then(Cpu::of_family));
+        let servers = self.servers();
+        let before = Clocks::read(&servers)?;
         let brokers_before: Vec<_> = of_brokers().collect();
         self.windows += 1;
         self.server_at_first = self.server_at_first.or(before.server);
@@ -290,7 +309,7 @@ impl Session<'_> {
             None => self.engine.window(stage),
             Some(restarts) => restarting(self.filled.server, restarts, &self.target, || self.engine.window(stage)),
         };
-        let after = Clocks::read(server);
+        let after = Clocks::read(&servers);
         let used = of_brokers().zip(brokers_before).map(|(after, before)| Some(after?.since(&before?)));
         let used: Vec<_> = used.zip(&self.brokers).map(|(used, before)| Some(before.as_ref()?.plus(&used?))).collect();
         self.brokers = used;
@@ -312,10 +331,10 @@ impl Session<'_> {
 
     /// What all windows have measured, as a run of a scenario that is as long as all of them. At least one was measured.
     pub fn end(self, scenario: &Scenario) -> Result<(Run, Vec<Account>), String> {
-        let Filled { server, client, began, .. } = self.filled;
+        let Filled { server, began, .. } = self.filled;
         let aborted = interrupt::is_asked();
         let kills = self.restarts.map(|_| self.target.reach.outages().met);
-        let server_now = self.server().and_then(Cpu::of).filter(|_| self.windows > 1);
+        let server_now = cpu_of_all(&self.servers()).filter(|_| self.windows > 1);
         let server_throughout = server_now.zip(self.server_at_first).map(|(now, first)| now.since(&first));
         let (appends, sends) = self.engine.end();
         let drain = Duration::from_secs_f64(scenario.load.drain_seconds);
@@ -323,7 +342,7 @@ impl Session<'_> {
         let subscribers =
             self.subscribers.map(|running| subscribed(running, self.asked_before, &appends, partitions, drain));
         let beside = self.companions.end();
-        let counters = self.restarts.map_or_else(|| client.counters(), |_| None);
+        let counters = self.restarts.map_or_else(|| self.filled.counters(), |_| None);
         if let (Some(_), None, Some(reason)) = (&self.counters, &counters, self.target.reach.failure()) {
             return Err(server.explain(format!("{} responds no more: {reason}", server.url)));
         }
@@ -394,9 +413,9 @@ struct Clocks {
 }
 
 impl Clocks {
-    fn read(server: Option<u32>) -> Result<Self, String> {
+    fn read(servers: &[u32]) -> Result<Self, String> {
         let client = Cpu::of(std::process::id()).ok_or("/proc has no clocks of this process")?;
-        let server = server.and_then(Cpu::of);
+        let server = cpu_of_all(servers);
         Ok(Self { at: Instant::now(), client, server, waited: clocks::run_queue_wait_seconds() })
     }
 
@@ -415,6 +434,12 @@ impl Clocks {
             think_seconds: None,
         }
     }
+}
+
+/// What some processes have used together; none of no process, or of one that has ended.
+fn cpu_of_all(processes: &[u32]) -> Option<Cpu> {
+    let used: Option<Vec<_>> = processes.iter().map(|process| Cpu::of(*process)).collect();
+    used?.into_iter().reduce(|sum, one| sum.plus(&one))
 }
 
 /// The servers beside a server, with what each used where that is known.

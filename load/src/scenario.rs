@@ -125,6 +125,9 @@ pub enum Http {
 pub struct Data {
     /// The schema (GraphQL SDL) of the server that is started.
     pub schema: String,
+    /// The database in which the server that is started keeps them; without it in a directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storage: Option<Storage>,
     /// More options of the server that is started.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub server_options: Vec<String>,
@@ -153,6 +156,26 @@ pub struct Data {
     /// Static files by their path, with the text of row 0.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, Template>,
+}
+
+/// A database beside a server, which is started for the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Storage {
+    /// PostgreSQL.
+    Postgres,
+    /// The double of TiKV.
+    TikvDouble,
+}
+
+impl Storage {
+    /// The feature of the server that knows it.
+    pub fn feature(self) -> &'static str {
+        match self {
+            Self::Postgres => "postgres",
+            Self::TikvDouble => "tikv",
+        }
+    }
 }
 
 /// Bytes beside a row.
@@ -240,6 +263,9 @@ pub struct Load {
     /// How long is waited for what is in flight at the end.
     #[serde(default = "thirty")]
     pub drain_seconds: f64,
+    /// Servers over one database, among which the connections are spread.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub servers: usize,
     /// Processors that the server may use, as parts of one; all without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_cpus: Option<f64>,
@@ -250,6 +276,10 @@ pub struct Load {
 
 fn one() -> usize {
     1
+}
+
+fn is_one(number: &usize) -> bool {
+    *number == 1
 }
 
 fn thousand() -> usize {

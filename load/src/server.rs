@@ -75,6 +75,8 @@ pub struct Server {
     /// What limits its processors, where something does. It is taken away first: with all processors a server stops at once.
     pub quota: Option<Quota>,
     started: Option<Started>,
+    /// Further ones over the same database.
+    others: Vec<Self>,
     /// Those that stand beside it, which end behind it.
     pub neighbours: Neighbours,
 }
@@ -126,18 +128,35 @@ impl Server {
             pinned: None,
             quota: None,
             started: None,
+            others: Vec::new(),
             neighbours: Neighbours::default(),
         })
     }
 
     /// Starts a binary in a temporary folder with the schema and the static files of a scenario, and waits until it is ready. It times its
     /// requests, and takes all connections of the scenario, unless the scenario's own options say how many. Over TLS it shows a certificate
-    /// that it makes itself, and nothing else is trusted.
+    /// that it makes itself, and nothing else is trusted. Of several servers over one database, the first has the others.
     pub fn start(
         binary: &Path,
         scenario: &Scenario,
         pinned: Option<Pinned>,
         neighbours: Neighbours,
+    ) -> Result<Self, String> {
+        if scenario.load.servers > 1 && scenario.data.storage.is_none() {
+            return Err("several servers have one database: data.storage".to_owned());
+        }
+        let mut first = Self::start_one(binary, scenario, pinned.clone(), &neighbours)?;
+        for _ in 1..scenario.load.servers {
+            first.others.push(Self::start_one(binary, scenario, pinned.clone(), &neighbours)?);
+        }
+        Ok(Self { neighbours, ..first })
+    }
+
+    fn start_one(
+        binary: &Path,
+        scenario: &Scenario,
+        pinned: Option<Pinned>,
+        neighbours: &Neighbours,
     ) -> Result<Self, String> {
         let (served, tls) = (&scenario.data, scenario.tls);
         let directory = folder()?;
@@ -148,7 +167,10 @@ impl Server {
         served.files.iter().try_for_each(|(path, text)| write(&files.join(path), &text.of(0)))?;
         let command = |more: &[String]| {
             let mut command = Command::new(binary);
-            command.arg("serve").arg("--schema").arg(&schema_file).arg("--data-dir").arg(&data);
+            command.arg("serve").arg("--schema").arg(&schema_file);
+            if served.storage.is_none() {
+                command.arg("--data-dir").arg(&data);
+            }
             command.args(["--listen", ANY_PORT, "--timings"]).arg("--ready-file").arg(&ready).stdin(Stdio::null());
             command.args(tls.then_some(["--tls", "self-signed"]).into_iter().flatten());
             if !served.files.is_empty() {
@@ -170,8 +192,7 @@ impl Server {
             configuration = configured(&more)?;
         }
         let trust = tls.then(|| Trust::Certificates(data.join("tls").join("certificate.pem")));
-        let started = Self::launch(command(&more), directory, &ready, configuration, trust, pinned)?;
-        Ok(Self { neighbours, ..started })
+        Self::launch(command(&more), directory, &ready, configuration, trust, pinned)
     }
 
     /// Starts the null server, which is in the program `load` itself.
@@ -205,8 +226,22 @@ impl Server {
         let place: Url = url.parse().map_err(|reason| format!("{url}: {reason}"))?;
         let address = place.addresses()?[0];
         let (process, configuration, started) = (Some(number), Some(configuration), Some(started));
-        let neighbours = Neighbours::default();
-        Ok(Self { url, process, configuration, trust, place, address, reach, pinned, quota: None, started, neighbours })
+        let (others, neighbours) = (Vec::new(), Neighbours::default());
+        let quota = None;
+        Ok(Self {
+            url,
+            process,
+            configuration,
+            trust,
+            place,
+            address,
+            reach,
+            pinned,
+            quota,
+            started,
+            others,
+            neighbours,
+        })
     }
 
     /// A reason why a run failed, or its cause if that is a server that was started here: it has ended, or is stopped. With its last words.
@@ -226,6 +261,7 @@ impl Server {
     /// # Errors
     /// Why it cannot: it can no longer be reached, or is stopped.
     pub fn responds(&self) -> Result<(), String> {
+        self.others.iter().try_for_each(Self::responds)?;
         match (self.reach.lost(), &self.started) {
             (Some(reason), _) => Err(reason),
             (None, Some(started)) if started.is_stopped() => Err("the run has ended".to_owned()),
@@ -261,9 +297,19 @@ impl Server {
         Ok(())
     }
 
+    /// The processes of it and of those beside it over the same database, where they were started here.
+    pub fn processes(&self) -> Vec<u32> {
+        self.process.into_iter().chain(self.others.iter().flat_map(Self::processes)).collect()
+    }
+
     /// The folder of the run; none of a server that was there.
     pub fn folder(&self) -> Option<&Path> {
         self.started.as_ref().map(|started| started.directory.path())
+    }
+
+    /// Spreads connections over these, too, which have the same database.
+    pub fn beside(&mut self, others: Vec<Self>) {
+        self.others = others;
     }
 
     /// Whether it is spoken to over TLS.
@@ -275,7 +321,8 @@ impl Server {
     pub fn target(&self, http: Http) -> Result<Target, String> {
         let tls = self.trust.as_ref().map(|trust| Tls::new(trust, &self.place.host, http)).transpose()?;
         let (address, authority, reach) = (self.address, self.place.authority.clone(), Arc::clone(&self.reach));
-        Ok(Target { address, authority, http, tls, reach, receive_bytes: None })
+        let others = self.others.iter().map(|other| other.address).collect();
+        Ok(Target { address, others, authority, http, tls, reach, receive_bytes: None })
     }
 }
 

@@ -322,10 +322,15 @@ fn write_events(run: &Run, out: &mut String) -> std::fmt::Result {
     writeln!(out, "events/s: {}; appended MB/s: {}; server CPU us an event: {cpu}", rates.join(", "), figure(bytes))
 }
 
-/// The slot, and the servers beside ours with what they used.
+/// The slot, how many servers there are, and those beside ours with what they used.
 fn write_brokers(run: &Run, out: &mut String) -> std::fmt::Result {
-    let Some(slot) = run.scenario.slot else { return Ok(()) };
-    write!(out, "slot {slot}")?;
+    let servers = run.scenario.load.servers;
+    match (run.scenario.slot, servers) {
+        (Some(slot), _) => write!(out, "slot {slot}")?,
+        (None, 1) if run.brokers.is_empty() => return Ok(()),
+        (None, 1) => write!(out, "1 server")?,
+        (None, _) => write!(out, "{servers} servers")?,
+    }
     for broker in &run.brokers {
         let BrokerRun { program, version, was_there, cpu } = broker;
         let whose = if *was_there { "was there" } else { "started here" };

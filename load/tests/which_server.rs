@@ -8,7 +8,7 @@ use strata_load::command::scenario;
 use strata_load::run::run;
 use strata_load::server::Server;
 
-use crate::faulty_server;
+use crate::faulty_server::{self, Fault};
 use crate::strata::binary;
 
 /// Exit code 2, and each of these words.
@@ -44,6 +44,20 @@ fn a_url_that_means_no_server_is_refused_before_anything_runs() {
         assert_refused(env!("CARGO_BIN_EXE_load-graphql"), &["--plan", "--base-url", url], &["--base-url", word]);
         assert!(Server::at(url, false, None).is_err());
     }
+}
+
+/// The second server does not answer rightly, and half of the connections are its own.
+#[test]
+fn connections_are_spread_over_servers() {
+    let mut scenario = faulty_server::scenario("connections = 4\nrequests = 400\nwarm_up_requests = 0");
+    scenario.effects.clear();
+    let at = |url: &str| Server::at(url, false, None).unwrap();
+    let mut server = at(&faulty_server::start(|_| Fault::None));
+    server.beside(vec![at(&faulty_server::start(|_| Fault::WrongBody))]);
+    let (run, _) = run(&scenario, &server, true).unwrap();
+    let wrong: u64 = run.total.failed.values().sum();
+    assert!(run.total.ok >= 50 && wrong >= 50 && run.total.ok + wrong == 400, "{:?}", run.total);
+    assert_refused(LOAD, &["run", "servers", "--plan", "--base-url", "http://127.0.0.1:1,ftp://x:1"], &["ftp"]);
 }
 
 #[test]

@@ -68,6 +68,12 @@ def server_cpu_ns(result: Result) -> float | None:
     return server.seconds / result.total.ok * 1e9 if server and result.total.ok else None
 
 
+def database_cpu_ns(result: Result) -> float | None:
+    """CPU of the database beside the servers for each right answer, where it was started for them."""
+    used = [beside.cpu.seconds for beside in result.brokers if beside.cpu]
+    return sum(used) / result.total.ok * 1e9 if used and result.total.ok else None
+
+
 def throughput(result: Result) -> str:
     """Right answers a second; at least so many where the client limited them."""
     return f"{'>= ' if client_limited(result) else ''}{figures.amount(result.throughput)}"

@@ -51,6 +51,8 @@ class Scenario:
     """Whether other programs run beside it, or check what came of it."""
     needs_nats: bool = False
     """Whether messages come over NATS in one of its variants."""
+    needs_database: bool = False
+    """Whether its servers keep their tables in a database that is started for them."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ def chosen(names: Sequence[str]) -> list[Scenario]:
         raise Complaint(f"no scenario {unknown[0]!r}: give a file, or one of {', '.join(known)}")
     if not known and not names:
         raise Complaint(f"there is no scenario in {shown(SCENARIOS)}")
-    alone = [scenario.name for scenario in known.values() if not scenario.needs_programs]
+    alone = [scenario.name for scenario in known.values() if not (scenario.needs_programs or scenario.needs_database)]
     return [known.get(name) or _read(name, Path(name)) for name in dict.fromkeys(names or alone)]
 
 
@@ -112,10 +114,11 @@ def _read(name: str, path: Path) -> Scenario:
     data = content.get("data")
     schema = str(data.get("schema", "")) if isinstance(data, dict) else ""
     group = next((group for group, directive in GROUPS.items() if directive in schema or name.startswith(f"{group}-")), None)
+    needs_database = isinstance(data, dict) and "storage" in data
     needs_programs = any(isinstance(content.get(key), list) for key in ("beside", "checks"))
     sweep = content.get("sweep")
     slots = [content.get("slot"), *(sweep.get("slots", []) if isinstance(sweep, dict) else [])]
-    return Scenario(name, str(content.get("about", "")), found[0] if found else None, group, needs_programs, _name_nats(slots))
+    return Scenario(name, str(content.get("about", "")), found[0] if found else None, group, needs_programs, _name_nats(slots), needs_database)
 
 
 def _name_nats(slots: Sequence[object]) -> bool:
@@ -132,7 +135,10 @@ def measure(
     with alone():
         if _name_nats(flags) or any(scenario.needs_nats for scenario in scenarios):
             brokers.nats()
-        programs = build.programs("load", "strata")
+        with_databases = any(scenario.needs_database for scenario in scenarios)
+        if with_databases:
+            brokers.environment()
+        programs = build.programs("load", "strata", with_databases=with_databases)
         run = _new_run(flags, command, programs)
         path = stored_file.new(RUNS, "load-", run.tool.commit[:9])
         run.sources = {scenario.name: parts for scenario in scenarios if (parts := provenance.of_scenarios([scenario.name]))}

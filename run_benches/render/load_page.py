@@ -15,6 +15,7 @@ from run_benches.analysis.load_figures import Measured
 from run_benches.render import load_pictures, tables
 from run_benches.render.pictures import Picture
 from run_benches.render.source import PICTURES, revision
+from run_benches.stats import estimates
 from run_benches.store.loads import Judged, LoadRun, Operation, Result, Statistics
 
 QUANTILES = (0.5, 0.9, 0.95, 0.99, 0.995, 0.999)
@@ -44,6 +45,11 @@ _QUOTAS = (
     f" up its share. `{TOO_FEW}: n`: fewer than ten of the n requests lie beyond that quantile."
 )
 
+_SERVERS = (
+    "The same requests at the same rate, over one database on this machine, which shares the processors with all of them. Beside one server: the ratio"
+    " to it in the same repeat, with its interval of 95 % where there are at least six."
+)
+
 _LEGEND = f"`{TOO_FEW}`: fewer than ten requests lie beyond that quantile. `{BEYOND}`: it is later than any that was measured, since requests were dropped or censored."
 
 
@@ -63,7 +69,7 @@ def markdown(run: LoadRun, drawn: Sequence[Picture]) -> str:
 
 def body(run: LoadRun, drawn: Sequence[Picture]) -> list[str]:
     """All that the page says of the figures, without its title."""
-    lines = [*_not_run(run), *_validity(run), *_cpu(run, drawn), *_quotas(run)]
+    lines = [*_not_run(run), *_validity(run), *_cpu(run, drawn), *_servers(run), *_quotas(run)]
     for number, one in enumerate(load_figures.measured(run), start=1):
         lines += _scenario(one, [picture for picture in drawn if picture.name.startswith(f"load-{number}-")])
     return lines
@@ -156,6 +162,30 @@ def _used(measured: Measured) -> list[str]:
         *(_spread(server, figures.time_spread), _spread(client, figures.time_spread), _spread([1e9 / found for found in server], figures.amount_spread)),
         figures.percent(demand),
     ]
+
+
+def _servers(run: LoadRun) -> list[str]:
+    """What a request costs servers over one database, and the database: beside one server in the same repeat, since they take turns."""
+    found = [one for one in load_figures.measured(run) if one.first.scenario.data.storage]
+    body = [_of_servers(one, next(first for first in found if first.first.scenario.data.storage == one.first.scenario.data.storage)) for one in found]
+    if not body:
+        return []
+    columns = ["scenario", "servers>", "database", "repeats>", "CPU of the servers per right answer>", "beside one server>", "CPU of the database per right answer>", "beside one server>"]
+    return ["## Servers over one database", "", _SERVERS, "", *tables.markdown(columns, body), ""]
+
+
+def _of_servers(measured: Measured, alone: Measured) -> list[str]:
+    def beside(of: Callable[[Result], float | None]) -> str:
+        both = zip(map(of, measured.results), map(of, alone.results))
+        ratio = estimates.ratio([one / other for one, other in both if one and other])
+        return "" if measured is alone else figures.NOT_RUN if ratio is None else figures.ratio(ratio.middle, ratio.low, ratio.high)
+
+    told = [*measured.first.brokers[:1]]
+    cells = []
+    for of in (load_figures.server_cpu_ns, load_figures.database_cpu_ns):
+        cells += [_spread([value for result in measured.results if (value := of(result)) is not None], figures.time_spread), beside(of)]
+    database = f"{told[0].program} {told[0].version}" if told else figures.NOT_RUN
+    return [measured.name, str(measured.first.scenario.load.servers), database, str(len(measured.results)), *cells]
 
 
 def _quotas(run: LoadRun) -> list[str]:

@@ -165,14 +165,16 @@ class Load:
     schedule: dict[str, Any] | None = None
     stages: list[dict[str, Any]] = field(default_factory=list)
     server_cpus: float | None = None
+    servers: int = 1
 
 
 @dataclass
 class Data:
-    """The table that requests are about, or the stream."""
+    """The table that requests are about, or the stream; the database that has them, where it is not a directory of the server."""
 
     table: str | None = None
     stream: str | None = None
+    storage: str | None = None
 
     @property
     def name(self) -> str:
@@ -299,6 +301,15 @@ class Limited:
 
 
 @dataclass
+class Beside:
+    """A broker or a database beside the servers, and the CPU that it used over the windows, where it was started for them."""
+
+    program: str
+    version: str
+    cpu: Cpu | None
+
+
+@dataclass
 class Result:
     """What is read of a result of the load tool."""
 
@@ -325,6 +336,7 @@ class Result:
     kills: list[int] | None = None
     subscribers: Subscribed | None = None
     multicasts: Multicasts | None = None
+    brokers: list[Beside] = field(default_factory=list)
     checks: list[Checked] = field(default_factory=list)
 
 

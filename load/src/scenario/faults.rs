@@ -26,6 +26,9 @@ pub(super) fn is_share(cpus: f64) -> bool {
     (0.01..=1000.0).contains(&cpus)
 }
 
+/// The most servers over one database.
+pub(super) const MOST_SERVERS: usize = 64;
+
 /// Connections at most: a client has so many ports.
 pub(super) const MOST_CONNECTIONS: usize = 65_535;
 
@@ -172,6 +175,17 @@ impl Scenario {
                 "at least one for each thread, and at most 65535",
             ),
             (load.streams == 0, "load.streams", "at least 1"),
+            (!(1..=MOST_SERVERS).contains(&load.servers), "load.servers", "from 1 to 64"),
+            (
+                data.storage.is_some() && self.tls && load.servers > 1,
+                "tls",
+                "each of several servers has a certificate of its own: tls = false",
+            ),
+            (
+                data.storage.is_some() && self.restarts.is_some(),
+                "restarts",
+                "a server over a database keeps nothing that it could lose",
+            ),
             (
                 load.connections.saturating_mul(load.streams) > 1_000_000,
                 "load.streams",

@@ -1,4 +1,4 @@
-//! What is varied from run to run: the mix, the connections, the server's processors, the targets of a message, the slot, the programs, or
+//! What is varied from run to run: the mix, the connections, the servers over one database, the server's processors, the targets of a message, the slot, the programs, or
 //! one operation at a time; and how often each is run.
 //!
 //! Each variant is a scenario of its own, with a name of its own, so that a result says what was run without its siblings. Where a
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::template::Template;
 
-use super::faults::{MOST_CONNECTIONS, is_program, is_share};
+use super::faults::{MOST_CONNECTIONS, MOST_SERVERS, is_program, is_share};
 use super::programs::PROGRAM;
 use super::{Bound, Class, Operation, Scenario, Slot, Steps};
 
@@ -26,6 +26,8 @@ pub struct Sweep {
     pub connections: Vec<usize>,
     /// Requests a second, in place of the schedule's own.
     pub rates: Vec<f64>,
+    /// Servers over one database.
+    pub servers: Vec<usize>,
     /// Processors that the server may use, as parts of one.
     pub server_cpus: Vec<f64>,
     /// What stands for `{fan_out}` in operations and effects.
@@ -107,6 +109,9 @@ impl Sweep {
         if let Some((_, reason)) = self.rates.iter().find_map(|rate| scenario.load.at_rate(*rate)?.fault()) {
             return fault("rates", reason.to_owned());
         }
+        if !self.servers.iter().all(|number| (1..=MOST_SERVERS).contains(number)) {
+            return fault("servers", "from 1 to 64".to_owned());
+        }
         if !self.server_cpus.iter().all(|cpus| is_share(*cpus)) {
             return fault("server_cpus", "from a hundredth to a thousand".to_owned());
         }
@@ -132,7 +137,8 @@ impl Sweep {
         let apart = if self.apart { scenario.operations.len() } else { 1 };
         let (mixes, connections, programs) = (self.mixes.len(), self.connections.len(), self.programs.len());
         let (rates, server_cpus, fan_out) = (self.rates.len(), self.server_cpus.len(), self.fan_out.len());
-        let varied = [repeats, apart, mixes, connections, rates, server_cpus, fan_out, self.slots.len(), programs];
+        let (servers, slots) = (self.servers.len(), self.slots.len());
+        let varied = [repeats, apart, mixes, connections, rates, servers, server_cpus, fan_out, slots, programs];
         if varied.into_iter().fold(1, |runs: usize, values| runs.saturating_mul(values.max(1))) > 10_000 {
             return fault("repeats", "at most ten thousand runs in all".to_owned());
         }
@@ -167,6 +173,10 @@ impl Scenario {
         vary(&mut variants, &sweep.connections, |scenario, connections| {
             scenario.load.connections = *connections;
             scenario.name += &format!("-{connections}c");
+        });
+        vary(&mut variants, &sweep.servers, |scenario, servers| {
+            scenario.load.servers = *servers;
+            scenario.name += &format!("-x{servers}");
         });
         vary(&mut variants, &sweep.rates, |scenario, rate| {
             scenario.load.schedule = scenario.load.at_rate(*rate);
