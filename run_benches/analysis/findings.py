@@ -38,7 +38,7 @@ LAYERS = (
 )
 """The layers that have a bench, lowest first: the order of the house."""
 
-ACROSS = ("integration", "scaling", "macro", "ladder")
+ACROSS = ("integration", "scaling", "macro", "databases", "ladder")
 """The benches that cross the layers."""
 
 MIX = "mixed"

@@ -23,7 +23,7 @@ from run_benches.errors import Complaint, Exit
 from run_benches.measure import build, callgrind, jobs, provenance, selection
 from run_benches.measure.build import Suite
 from run_benches.measure.callgrind import Count, Skipped
-from run_benches.measure.layers import layer_names
+from run_benches.measure.layers import layer_names, on_demand
 from run_benches.measure.lock import alone
 from run_benches.places import RUNS, shown
 from run_benches.progress import Line
@@ -103,7 +103,7 @@ def main(row: str, revision: str | None, as_json: bool) -> Exit:
     if layer not in layers:
         raise Complaint(f"profile takes one row, not {row!r}; to see them: run-benches.py list")
     with alone():
-        suite = build.ask(layer, build.build()[layer])
+        suite = build.ask(layer, build.build(on_demand() - {layer})[layer])
         id = _one_row(row, suite)
         facts = suite.facts.rows[id]
         before = _profiled_at(revision, layer, id, facts) if revision else None

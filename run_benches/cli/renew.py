@@ -23,7 +23,7 @@ from run_benches.errors import Complaint, Exit
 from run_benches.interrupts import STOP
 from run_benches.lake import programs as lake_programs
 from run_benches.measure import build, load_run, machine, new_run, provenance
-from run_benches.measure.layers import header, layer_names
+from run_benches.measure.layers import header, layer_names, on_demand
 from run_benches.measure.lock import alone
 from run_benches.measure.new_run import Wish
 from run_benches.places import LOAD_REFERENCE, REFERENCE, shown
@@ -281,7 +281,7 @@ def _unfit(job: Job, found: _Stored, commit: str) -> str | None:
 def _programs(wanted: Sequence[Job]) -> dict[str, Binary]:
     """The binaries of what is to be measured, by name: a bench by its layer, `load` and `strata`."""
     kinds = {job.kind for job in wanted}
-    found = {name: build.binary(path) for name, path in build.build().items()} if "layer" in kinds else {}
+    found = {name: build.binary(path) for name, path in build.build(on_demand() - {job.name for job in wanted}).items()} if "layer" in kinds else {}
     return found | ({name: build.binary(path) for name, path in build.programs("load", "strata").items()} if kinds - {"layer"} else {})
 
 

@@ -29,6 +29,11 @@ def shares() -> dict[str, float]:
     return {layer: float(seconds) for layer, seconds in declared.items()}
 
 
+def on_demand() -> set[str]:
+    """The layers of which a run at the default scale has nothing: they are built where they are named, and by `--full`."""
+    return {layer for layer, seconds in shares().items() if seconds == 0}
+
+
 def _manifest() -> dict[str, Any]:
     try:
         return tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))

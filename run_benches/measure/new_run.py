@@ -16,7 +16,7 @@ from run_benches.errors import Complaint
 from run_benches.interrupts import until_stopped
 from run_benches.measure import build, machine, plan, provenance, selection
 from run_benches.measure.build import Suite
-from run_benches.measure.layers import SENTINELS, features, header, layer_names, shares
+from run_benches.measure.layers import SENTINELS, features, header, layer_names, on_demand, shares
 from run_benches.measure.lock import alone
 from run_benches.measure.measurement import Measurement
 from run_benches.measure.plan import Plan
@@ -46,9 +46,9 @@ def measure(wish: Wish) -> tuple[Run, Path]:
     with alone():
         named = {word.partition("/")[0] for word in wish.words}
         if named & set(features()) or (wish.scale == "full" and not named):
-            # The broker of their rows over NATS; where it cannot be had, they are left out.
-            brokers.nats()
-        suites = _suites()
+            # What their rows talk to; where one cannot be had, its rows are left out.
+            brokers.environment()
+        suites = _suites(set() if wish.scale == "full" and not named else on_demand() - named)
         seed = secrets.randbits(32) if wish.seed is None else wish.seed
         made = plan.make(suites, wish.words, wish.skip, wish.scale, wish.budget_s, seed, shares())
         run = _new_run(wish, made, suites)
@@ -67,7 +67,7 @@ def resume(name: str | None, timeout_s: float) -> tuple[Run, Path]:
         raise Complaint(f"{shown(path)} is complete; there is nothing to resume")
     machine.check_same(run.machine, shown(path))
     with alone():
-        suites = {suite.layer: suite for suite in _suites().values()}
+        suites = {suite.layer: suite for suite in _suites(on_demand() - set(run.binaries)).values()}
         for layer, binary in run.binaries.items():
             if layer not in suites or suites[layer].binary().sha256 != binary.sha256:
                 raise Complaint(f"the bench {layer} is not the binary that {shown(path)} began with: check out {run.tool.commit[:9]} again, or start a new run")
@@ -81,9 +81,9 @@ def _go(run: Run, path: Path, suites: dict[str, Suite], timeout_s: float) -> tup
     return runs.load(path), path
 
 
-def _suites() -> dict[str, Suite]:
-    executables = build.build()
-    return {layer: build.ask(layer, executables[layer]) for layer in (*layer_names(), SENTINELS)}
+def _suites(but: set[str]) -> dict[str, Suite]:
+    executables = build.build(but)
+    return {layer: build.ask(layer, executables[layer]) for layer in (*layer_names(), SENTINELS) if layer not in but}
 
 
 def _last_incomplete() -> Path:

@@ -180,7 +180,7 @@ class Page(unittest.TestCase):
         )
         self.assertEqual(
             list(pages()),
-            ["PERFORMANCE.md"] + [f"performance/{name}.md" for name in ("storage", "integration", "scaling", "macro", "ladder", "bottlenecks", "load", "lake", "method")],
+            ["PERFORMANCE.md"] + [f"performance/{name}.md" for name in ("storage", "integration", "scaling", "macro", "databases", "ladder", "bottlenecks", "load", "lake", "method")],
         )
 
     def test_the_main_page_is_short_also_where_everything_was_run_and_much_was_missed(self) -> None:
