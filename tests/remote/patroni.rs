@@ -111,13 +111,15 @@ impl Cluster {
             let members = self.members();
             let is = |role: &str| members.iter().filter(|member| member.1 == role).count();
             let runs = members.iter().filter(|member| ["running", "streaming"].contains(&&*member.2)).count();
-            if is("leader") == 1 && is("sync_standby") == 1 && runs == NODES {
-                let leader = members.iter().find(|member| member.1 == "leader").expect("there is one");
-                return leader
-                    .0
-                    .strip_prefix("node")
-                    .and_then(|number| number.parse().ok())
-                    .expect("it is one of ours");
+            // What one says of the others may be old; what it says of itself is not.
+            let own = |port: u16| get(port, "/patroni").is_some_and(|told| told["role"] == "master");
+            let leads: Vec<_> = (0..NODES).filter(|number| own(self.ports[*number].1)).collect();
+            if let [leader] = leads[..]
+                && is("leader") == 1
+                && is("sync_standby") == 1
+                && runs == NODES
+            {
+                return leader;
             }
             assert!(begun.elapsed() < TO_CHANGE, "the cluster is not whole: {members:?}");
             std::thread::sleep(Duration::from_millis(200));

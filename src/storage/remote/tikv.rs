@@ -211,9 +211,11 @@ async fn stage(shared: &Shared, transaction: &mut Transaction, changes: &Changes
 
 fn commit(shared: &Arc<Shared>, mut transaction: Transaction, changes: &Changes) -> Outcome {
     shared.round_trips.add(3);
-    // A second more for each thousand keys, of which 16 KiB are sent at a time.
-    let more = Duration::from_millis((changes.writes.len() + changes.depended.len()) as u64);
-    let outcome = shared.client.ask_within(ANSWERED_WITHIN + more, async |_| {
+    // Keys are sent 16 KiB at a time: a second more for each thousand, and for each MiB.
+    let bytes: usize = changes.writes.values().flatten().map(Vec::len).sum();
+    let more = (changes.writes.len() + changes.depended.len() + bytes / 1024) as u64;
+    let limit = ANSWERED_WITHIN + Duration::from_millis(more);
+    let outcome = shared.client.ask_within(limit, async |_| {
         stage(shared, &mut transaction, changes).await?;
         let outcome = transaction.commit().await;
         if outcome.as_ref().is_err_and(is_refusal) {
