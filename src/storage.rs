@@ -953,6 +953,15 @@ impl Batch {
         either!(self, batch => batch.bytes())
     }
 
+    /// Returns the number of keys for a remote store, which takes so many at once; of the embedded one, which takes any number, none.
+    pub(crate) fn remote_keys(&self) -> usize {
+        match self {
+            Self::Rocks(_) => 0,
+            #[cfg(feature = "remote")]
+            Self::Remote(batch) => batch.keys(),
+        }
+    }
+
     /// Returns whether nothing is staged.
     #[inline]
     pub fn is_empty(&self) -> bool {

@@ -23,10 +23,10 @@ pub struct Cpu {
 impl Cpu {
     /// What a process has used since it began; none where it is not there.
     pub fn of(process: u32) -> Option<Self> {
-        Self::read(&format!("/proc/{process}/stat"))
+        Self::read(&format!("/proc/{process}/stat"), [14, 15])
     }
 
-    /// What a process and those that it has started have used since they began; none where it is not there.
+    /// What a process and those that it has started have used since they began, also those that have ended; none where it is not there.
     pub fn of_family(process: u32) -> Option<Self> {
         let parent = |folder: &fs::DirEntry| {
             let text = fs::read_to_string(folder.path().join("stat")).ok()?;
@@ -35,16 +35,18 @@ impl Cpu {
         let folders = fs::read_dir("/proc").ok()?.flatten();
         let children = folders.filter(|folder| parent(folder) == Some(process));
         let used = children.filter_map(|child| child.file_name().to_str()?.parse().ok().and_then(Self::of));
-        Some(used.fold(Self::of(process)?, |sum, one| sum.plus(&one)))
+        let own = Self::of(process)?.plus(&Self::read(&format!("/proc/{process}/stat"), [16, 17])?);
+        Some(used.fold(own, |sum, one| sum.plus(&one)))
     }
 
-    fn read(path: &str) -> Option<Self> {
+    /// Reads two fields of `stat` (proc(5)): 14 and 15 are of the process, 16 and 17 of its children that have ended.
+    fn read(path: &str, fields: [usize; 2]) -> Option<Self> {
         let text = fs::read_to_string(path).ok()?;
-        // The name, in brackets, may hold anything; utime and stime are fields 14 and 15 (proc(5)).
-        let fields: Vec<_> = text[text.rfind(')')? + 1..].split_whitespace().collect();
-        let ticks = |field: usize| fields.get(field - 3)?.parse::<f64>().ok();
+        // The name, in brackets, may hold anything.
+        let all: Vec<_> = text[text.rfind(')')? + 1..].split_whitespace().collect();
+        let ticks = |field: usize| all.get(field - 3)?.parse::<f64>().ok();
         let second = rustix::param::clock_ticks_per_second() as f64;
-        Some(Self { user_seconds: ticks(14)? / second, system_seconds: ticks(15)? / second })
+        Some(Self { user_seconds: ticks(fields[0])? / second, system_seconds: ticks(fields[1])? / second })
     }
 
     /// User and system.

@@ -318,6 +318,12 @@ impl Flags {
         };
         if !self.base_url.is_empty() {
             (load.servers, scenario.data.storage) = (self.base_url.len(), None);
+            scenario.sweep.servers.clear();
+        }
+        if self.base_url.len() > 1 && scenario.tls {
+            return Err(
+                "--base-url: several servers are spoken to without TLS: each has a certificate of its own".to_owned()
+            );
         }
         scenario.http = self.http.unwrap_or(scenario.http);
         load.warm_up_requests = self.warmup_requests.unwrap_or(load.warm_up_requests);

@@ -14,7 +14,7 @@ from run_benches.compare import new_comparison
 from run_benches.compare.new_comparison import Plan
 from run_benches.errors import Complaint, Exit
 from run_benches.measure import build, criterion_output, new_run, selection
-from run_benches.measure.layers import about, layer_names, shares
+from run_benches.measure.layers import about, layer_names, on_demand, shares
 from run_benches.measure.new_run import Wish
 from run_benches.places import shown
 from run_benches.render import comparison_report, explanation, summary
@@ -210,6 +210,6 @@ def _list(words: list[str], as_json: bool) -> int:
     shown = [id for id in ids if selection.chosen(id, words)]
     if shown:
         print(f"{figures.plural(len(shown), 'row')} of {figures.plural(len({id.partition('/')[0] for id in shown}), 'layer')}")
-    if len(suites) < len(layers):
+    if len(suites.keys() | on_demand()) < len(layers):
         print("rows are listed once the benches are built; to build and measure: run-benches.py --quick")
     return Exit.FINE

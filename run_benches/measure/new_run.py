@@ -48,7 +48,8 @@ def measure(wish: Wish) -> tuple[Run, Path]:
         if named & set(features()) or (wish.scale == "full" and not named):
             # What their rows talk to; where one cannot be had, its rows are left out.
             brokers.environment()
-        suites = _suites(set() if wish.scale == "full" and not named else on_demand() - named)
+        needed = {layer for layer in on_demand() if any(selection.layer_fits(layer, word) for word in wish.words)}
+        suites = _suites(set() if wish.scale == "full" and not named else on_demand() - needed)
         seed = secrets.randbits(32) if wish.seed is None else wish.seed
         made = plan.make(suites, wish.words, wish.skip, wish.scale, wish.budget_s, seed, shares())
         run = _new_run(wish, made, suites)

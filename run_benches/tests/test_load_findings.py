@@ -8,7 +8,7 @@ import pytest
 
 from run_benches.analysis import load_figures, load_findings
 from run_benches.render import load_page, load_pictures, page, source
-from run_benches.store.loads import LoadRun
+from run_benches.store.loads import Cell, LoadRun
 from run_benches.store.runs import Run
 from run_benches.tests.made_up import a_load_run, bench, planned
 from run_benches.tests.test_document import HEADERS, a_run
@@ -194,3 +194,22 @@ def test_what_failed_and_was_dropped_stands_above_what_was_right() -> None:
     (picture,) = (picture for picture in load_pictures.pictures(run) if picture.name.endswith("-time"))
     assert "the 0 requests that failed or were dropped" in picture.alt, "as the counts of the whole run say"
     assert "failed or dropped a second" in picture.svg()
+
+
+def test_servers_over_one_database_stand_beside_one_in_the_same_repeat() -> None:
+    load = a_load_run()
+    assert "## Servers over one database" not in "\n".join(load_page.body(load, []))
+    ran = raw(load)
+    load.scenarios = {}
+    for repeat in range(1, 7):
+        for servers, seconds in ((1, 0.5), (2, 0.6)):
+            changed = copy.deepcopy(ran)
+            changed["scenario"] |= {"name": f"servers-x{servers}-repeat-{repeat}", "repeat": repeat}
+            changed["scenario"]["data"]["storage"] = "postgres"
+            changed["scenario"]["load"]["servers"] = servers
+            changed["processes"]["server"] = {"user_seconds": seconds * repeat, "system_seconds": 0.0}
+            changed["brokers"] = [{"program": "postgres", "version": "15.1", "was_there": False, "cpu": {"user_seconds": repeat, "system_seconds": 0.0}}]
+            load.scenarios[f"servers-x{servers}-repeat-{repeat}"] = Cell("ran", [], changed)
+    lines = "\n".join(load_page.body(load, [])).splitlines()
+    (alone, both) = (next(line for line in lines if f"servers-x{servers} |" in line and "postgres 15.1" in line) for servers in (1, 2))
+    assert "1.200 [1.200, 1.200]" in both and "1.000 [1.000, 1.000]" in both and "1.200" not in alone

@@ -182,6 +182,8 @@ struct Limits {
     commit_bytes: usize,
     /// Keys of a commit.
     commit_keys: usize,
+    /// Bytes of keys that a commit sends again with each 16 KiB, all of them together.
+    resent_bytes: usize,
     /// Whether a commit may delete ranges.
     has_ranges: bool,
     /// For how long the outcome of a lost commit is asked for.
@@ -555,6 +557,12 @@ impl Store {
                 self.name(),
                 limits.commit_keys
             )
+        } else if changes.writes.keys().map(Vec::len).sum::<usize>() * (batch.bytes >> 14) > limits.resent_bytes {
+            let (keys, name) = (changes.writes.len(), self.name());
+            format!(
+                "a transaction of {keys} keys and {} bytes: {name} takes fewer keys with so many bytes; split it",
+                batch.bytes
+            )
         } else if !changes.ranges.is_empty() && !limits.has_ranges {
             return Err(super::unsupported("deleting all records of a table at once"));
         } else {
@@ -614,6 +622,10 @@ impl Batch {
 
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    pub fn keys(&self) -> usize {
+        self.changes.writes.len()
     }
 
     pub fn is_empty(&self) -> bool {

@@ -30,6 +30,9 @@ const PIECE_ROWS: usize = 256;
 /// The number of records in a piece of a build in a remote store, which is one transaction that depends on all of them.
 const REMOTE_PIECE_ROWS: usize = 64;
 
+/// The number of keys after which a piece of reclaiming in a remote store ends.
+const REMOTE_PIECE_KEYS: usize = 8000;
+
 /// Approximate number of bytes of records that a piece of a build reads, and of deletes that a piece of reclaiming writes: both hold the
 /// locks of the records meanwhile.
 const PIECE_BYTES: usize = 4 << 20;
@@ -158,11 +161,17 @@ impl Database {
             return Ok(false);
         }
         if self.store().is_remote() && background.is_due(REPLACED_SEARCH) {
-            self.remove_left()?;
-            self.store().collect_garbage()?;
+            // A database that cannot do this now may do all else.
+            let tried = [("replaced blobs", self.remove_left()), ("garbage", self.store().collect_garbage())];
+            for (what, outcome) in tried {
+                outcome.unwrap_or_else(|error| tracing::warn!("{what} cannot be removed now: {error}"));
+            }
         }
         if let Some(index) = background.catalogue.dropped.first().copied() {
-            return self.remove_entries(&mut background, index).map(|()| true);
+            match self.remove_entries(&mut background, index) {
+                Err(Error::Busy { .. }) if self.store().is_remote() => {}
+                outcome => return outcome.map(|()| true),
+            }
         }
         let expired = self.reclaim(&mut background)?;
         let building = |table: &'_ Table| table.indexes.iter().any(|index| index.state() == IndexState::Building);
@@ -320,7 +329,7 @@ impl Database {
             self.depend_on_worker(&mut transaction.batch)?;
             let mut reclaimed = Reclaimed::default();
             for id in ids {
-                if transaction.batch.bytes() >= PIECE_BYTES {
+                if transaction.batch.bytes() >= PIECE_BYTES || transaction.batch.remote_keys() >= REMOTE_PIECE_KEYS {
                     break;
                 }
                 reclaimed.examined += 1;

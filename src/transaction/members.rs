@@ -50,6 +50,10 @@ const MEMBER: &[u8] = b"member/";
 const JOINED: &[u8] = b"members";
 const WORKER: &[u8] = b"worker";
 const FENCE: &[u8] = b"fence/";
+const RECEIPT: &[u8] = b"receipt/";
+
+/// How many receipts a server that joins looks at.
+const REMOVED_RECEIPTS: usize = 5000;
 
 /// The worker where there is none.
 const NOBODY: ServerId = [0; 16];
@@ -144,6 +148,7 @@ impl Members {
         if is_changed {
             depose(store, batch)?;
         }
+        remove_receipts(store, batch, &rows)?;
         self.put(store, batch, now)?;
         store.put(batch, Space::Meta, &[FENCE, &own(store)].concat(), b"");
         self.known.lock().shape = catalogue.shape()?;
@@ -185,7 +190,6 @@ impl Members {
             batch.set_needs_no_lease();
             store.delete(batch, Space::Meta, &key_of(&own));
             store.delete(batch, Space::Meta, &[FENCE, &own].concat());
-            store.destroy(batch, Space::Meta, &receipts_of(&own));
             if worker(store, batch)?.is_some_and(|worker| worker.server == own) {
                 depose(store, batch)?;
             }
@@ -419,11 +423,22 @@ fn expel(store: &Store, server: &ServerId, row: &Member) -> Result<()> {
     if !is_ended {
         return Err(Error::Raced);
     }
-    store.end_sessions_of(server)?;
-    let mut batch = Batch::default();
-    batch.set_needs_no_lease();
-    store.destroy(&mut batch, Space::Meta, &receipts_of(server));
-    store.write(&mut batch, Durability::Soft)
+    store.end_sessions_of(server)
+}
+
+/// Stages the removal of receipts of servers that have no row any more. They are deleted as any other key: what they say of transactions that
+/// are done and not finished yet has to last (TiKV).
+fn remove_receipts(store: &Store, batch: &mut Batch, rows: &BTreeMap<ServerId, Member>) -> Result<()> {
+    let (own, snapshot) = (own(store), store.snapshot(Reach::Disk)?);
+    let mut scan = store.scan(Space::Meta, RECEIPT, b"receipt0", &snapshot, Reach::Disk);
+    for _ in 0..REMOVED_RECEIPTS {
+        let Some((key, _)) = scan.next()? else { break };
+        let server = key.get(RECEIPT.len()..RECEIPT.len() + own.len()).and_then(|id| ServerId::try_from(id).ok());
+        if server.is_some_and(|server| server != own && !rows.contains_key(&server)) {
+            store.delete(batch, Space::Meta, key);
+        }
+    }
+    Ok(())
 }
 
 /// Stages that nobody does the background work. The epoch goes on, so that no server takes its own old row for a new one.
@@ -487,10 +502,6 @@ fn worker(store: &Store, batch: &mut Batch) -> Result<Option<Worker>> {
 
 fn own(store: &Store) -> ServerId {
     store.server().try_into().unwrap_or_default()
-}
-
-fn receipts_of(server: &ServerId) -> Vec<u8> {
-    [b"receipt/", &server[..]].concat()
 }
 
 fn key_of(server: &ServerId) -> Vec<u8> {

@@ -185,6 +185,7 @@ fn lacking() -> Option<&'static str> {
 #[ignore = "it takes minutes, and Patroni"]
 fn a_cluster_whose_primary_is_killed_again_and_again_loses_nothing() {
     if let Some(reason) = lacking() {
+        assert!(std::env::var_os("STRATA_REQUIRE_BROKERS").is_none(), "{reason}");
         eprintln!("skipped remote::patroni: {reason}");
         return;
     }

@@ -5,7 +5,9 @@
 // asked for over HTTP at that address:
 //
 //	/fault?rpc=KvCommit&kind=lost&times=3  the next calls (of any store, or of PD) go wrong: "refused" is not done; "lost" is done, and
-//	                                       the answer is an error; "silent" is not done and never answered; "late" is done and never answered
+//	                                       the answer is an error; "silent" is not done and never answered; "late" is done and never answered;
+//	                                       with after=2, the second from then on is the last that goes well. Answers with the times that were
+//	                                       left of the fault before it
 //	/stop?store=1, /start?store=1          a store (1 to 3) is away; others lead its regions
 //	/stop?store=pd, /start?store=pd        PD is away
 //	/freeze?ms=5000                        nothing is answered meanwhile
@@ -51,8 +53,8 @@ type faults struct {
 }
 
 type fault struct {
-	kind  string
-	times int
+	kind         string
+	after, times int
 }
 
 // call does a call, unless it goes wrong.
@@ -62,7 +64,9 @@ func (f *faults) call(ctx context.Context, name string, do func() (interface{}, 
 	f.mutex.Lock()
 	f.counts[name]++
 	kind, delay := "", f.delay
-	if next := f.next[name]; next != nil && next.times > 0 {
+	if next := f.next[name]; next != nil && next.after > 0 {
+		next.after--
+	} else if next != nil && next.times > 0 {
 		kind = next.kind
 		next.times--
 	}
@@ -349,7 +353,10 @@ func (d *double) administer(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintln(w, os.Getpid())
 	case "/fault":
 		f.mutex.Lock()
-		f.next[query.Get("rpc")] = &fault{query.Get("kind"), number("times")}
+		if old := f.next[query.Get("rpc")]; old != nil {
+			fmt.Fprintln(w, old.times)
+		}
+		f.next[query.Get("rpc")] = &fault{query.Get("kind"), number("after"), number("times")}
 		f.mutex.Unlock()
 	case "/stop":
 		d.stop(query.Get("store"))

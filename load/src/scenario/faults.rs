@@ -177,6 +177,11 @@ impl Scenario {
             (load.streams == 0, "load.streams", "at least 1"),
             (!(1..=MOST_SERVERS).contains(&load.servers), "load.servers", "from 1 to 64"),
             (
+                load.servers > 1 && load.server_cpus.is_some(),
+                "load.servers",
+                "the processors of one server are limited: no server_cpus",
+            ),
+            (
                 data.storage.is_some() && self.tls && load.servers > 1,
                 "tls",
                 "each of several servers has a certificate of its own: tls = false",

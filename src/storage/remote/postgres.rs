@@ -100,6 +100,7 @@ impl Engine for Postgres {
             value_bytes: 64 << 20,
             commit_bytes: 256 << 20,
             commit_keys: 1_000_000,
+            resent_bytes: usize::MAX,
             has_ranges: true,
             settled_within: Duration::from_secs(10),
         }

@@ -271,6 +271,7 @@ impl Engine for Client {
             value_bytes: 256 << 20,
             commit_bytes: 256 << 20,
             commit_keys: usize::MAX,
+            resent_bytes: usize::MAX,
             has_ranges: true,
             settled_within: Duration::ZERO,
         }

@@ -40,8 +40,9 @@ const FORMAT: &[u8] = b"strata 1";
 const READ_WITHIN: Duration = Duration::from_secs(9 * 60);
 const KEPT_FOR_MS: i64 = 10 * 60 * 1000;
 
-/// How often garbage is collected.
+/// How often garbage is collected, and how long that may take.
 const COLLECTED_EVERY: Duration = Duration::from_secs(300);
+const COLLECTED_WITHIN: Duration = Duration::from_secs(120);
 
 /// A database, as seen by one server.
 struct Tikv {
@@ -254,6 +255,8 @@ impl Engine for Tikv {
             value_bytes: 6 << 20,
             commit_bytes: 16 << 20,
             commit_keys: 20_000,
+            // The client names all keys in each request of a prewrite, and has all of these in memory at once.
+            resent_bytes: 512 << 20,
             has_ranges: false,
             settled_within: Duration::from_secs(10),
         }
@@ -319,11 +322,12 @@ impl Engine for Tikv {
         if !self.collects_garbage || collected.is_some_and(|last| last.elapsed() < COLLECTED_EVERY) {
             return Ok(());
         }
+        *collected = Some(Instant::now());
         let now = self.shared.timestamp()?;
         let safe = Timestamp { physical: now.physical - KEPT_FOR_MS, logical: 0, ..now };
-        self.shared.client.ask(async |client| client.gc(safe).await)?;
-        *collected = Some(Instant::now());
-        Ok(())
+        // It looks at all regions of the cluster.
+        let collected = self.shared.client.ask_within(COLLECTED_WITHIN, async |client| client.gc(safe).await)?;
+        collected.map(drop).map_err(|error| busy(&error))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use parking_lot::{Mutex, RwLock};
 use tikv_client::transaction::HeartbeatOption;
 use tikv_client::{
@@ -11,10 +12,10 @@ use tikv_client::{
 };
 
 use super::super::runtime::Runtime;
+use super::regions::Pd;
 use crate::error::{Error, Result};
 
-/// The time within which each request is answered, with all that the client does for it. Locks of a server that has ended last three
-/// seconds.
+/// The time within which each request is answered, with all that the client does for it.
 pub const ANSWERED_WITHIN: Duration = Duration::from_secs(6);
 
 /// The time within which PD is found at the start.
@@ -38,6 +39,8 @@ pub struct Client {
     endpoints: Vec<String>,
     /// When the database last answered.
     answered: Mutex<Instant>,
+    /// Held by the thread that replaces the client.
+    renewing: Mutex<()>,
     /// Last, since it runs the tasks of the client.
     runtime: Runtime,
 }
@@ -45,7 +48,7 @@ pub struct Client {
 /// Returns the options of a transaction.
 pub fn options() -> TransactionOptions {
     let options = TransactionOptions::new_optimistic().retry_options(RETRIES).drop_check(CheckLevel::None);
-    // A commit ends before its locks do.
+    // Locks last three seconds, those of a large transaction up to twenty, and are not renewed: what became of a commit is known after that.
     options.heartbeat_option(HeartbeatOption::NoHeartbeat)
 }
 
@@ -58,7 +61,13 @@ impl Client {
         let runtime = Runtime::start("strata-tikv")?;
         let current = connect_within(&runtime, CONNECTED_WITHIN, endpoints)?;
         let endpoints = endpoints.to_vec();
-        Ok(Self { current: RwLock::new(current), endpoints, answered: Mutex::new(Instant::now()), runtime })
+        Ok(Self {
+            current: RwLock::new(current),
+            endpoints,
+            answered: Mutex::new(Instant::now()),
+            renewing: Mutex::default(),
+            runtime,
+        })
     }
 
     /// Asks, and waits for the answer.
@@ -69,7 +78,7 @@ impl Client {
         self.ask_within(ANSWERED_WITHIN, what)?.map_err(|error| busy(&error))
     }
 
-    /// Asks, and waits for the answer no longer than that. Then the request is given up: nothing follows it that was not sent yet.
+    /// Asks, and waits for the answer no longer than that. Then the request is given up: what was prewritten is not committed any more.
     ///
     /// # Errors
     /// `Busy` if there is no answer.
@@ -99,20 +108,27 @@ impl Client {
 
     /// Replaces the client if it was not answered for long.
     fn renew(&self) {
-        // Held meanwhile: one thread does it at a time.
-        let Some(mut answered) = self.answered.try_lock().filter(|answered| answered.elapsed() > SILENT_FOR) else {
+        let Some(_renewing) = self.renewing.try_lock() else { return };
+        if self.answered.lock().elapsed() < SILENT_FOR {
             return;
-        };
+        }
         if let Ok(client) = connect_within(&self.runtime, ANSWERED_WITHIN, &self.endpoints) {
             *self.current.write() = client;
         }
-        *answered = Instant::now();
+        *self.answered.lock() = Instant::now();
     }
 }
 
 fn connect_within(runtime: &Runtime, limit: Duration, endpoints: &[String]) -> Result<TransactionClient> {
     let config = Config::default().with_grpc_max_decoding_message_size(ANSWER_BYTES);
-    let connect = TransactionClient::new_with_config(endpoints.to_vec(), config);
+    let connect = async {
+        // The client would wait for each that is silent.
+        let all = join_all(endpoints.iter().map(|endpoint| Pd::connect(endpoint))).await;
+        let answered = endpoints.iter().zip(all).filter(|(_, found)| found.is_ok()).map(|(endpoint, _)| endpoint);
+        let answered: Vec<_> = answered.cloned().collect();
+        let answered = if answered.is_empty() { endpoints.to_vec() } else { answered };
+        TransactionClient::new_with_config(answered, config).await
+    };
     let connected = runtime.wait_for(async { tokio::time::timeout(limit, connect).await });
     connected.map_err(|_| busy_because("PD does not answer"))?.map_err(|error| busy(&error))
 }

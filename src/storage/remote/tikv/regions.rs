@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::time::{Duration, Instant};
 
+use futures_util::future::select_ok;
 use parking_lot::Mutex;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::{Channel, Endpoint};
@@ -40,7 +41,7 @@ struct Known {
 
 /// The leader of PD.
 #[derive(Clone)]
-struct Pd {
+pub struct Pd {
     channel: Channel,
     cluster: u64,
 }
@@ -117,23 +118,23 @@ impl Regions {
         if let Some(pd) = known {
             return Ok(pd);
         }
-        let mut failed = tonic::Status::unavailable("no PD");
-        for endpoint in &self.endpoints {
-            match Pd::connect(endpoint).await {
-                Ok(pd) => {
-                    *self.pd.lock() = Some(pd.clone());
-                    return Ok(pd);
-                }
-                Err(error) => failed = error,
-            }
-        }
-        Err(failed)
+        let (pd, _) = select_ok(self.endpoints.iter().map(|endpoint| Box::pin(Pd::connect(endpoint)))).await?;
+        *self.pd.lock() = Some(pd.clone());
+        Ok(pd)
     }
 }
 
 impl Pd {
     /// Connects to the leader that an endpoint names.
-    async fn connect(endpoint: &str) -> Result<Self, tonic::Status> {
+    ///
+    /// # Errors
+    /// It does not answer within a second.
+    pub async fn connect(endpoint: &str) -> Result<Self, tonic::Status> {
+        let connected = tokio::time::timeout(ANSWERED_WITHIN, Self::find(endpoint)).await;
+        connected.unwrap_or_else(|_| Err(tonic::Status::unavailable("no answer")))
+    }
+
+    async fn find(endpoint: &str) -> Result<Self, tonic::Status> {
         let open = async |url: String| {
             let endpoint = Endpoint::from_shared(url).map_err(|error| tonic::Status::internal(error.to_string()))?;
             let channel = endpoint.connect_timeout(ANSWERED_WITHIN).connect().await;
@@ -237,7 +238,7 @@ fn decoded(text: &[u8]) -> Option<Vec<u8>> {
         out.extend_from_slice(&group[..GROUP.checked_sub(missing)?]);
         if missing > 0 {
             let is_last = groups.next().is_none() && groups.remainder().is_empty();
-            return Some(out).filter(|_| is_last);
+            return Some(out).filter(|out| is_last && encoded(out) == text);
         }
     }
     None
@@ -257,7 +258,7 @@ mod tests {
             assert_eq!(decoded(&encoded(key)).as_deref(), Some(key));
         }
         assert_eq!(encoded(b"abc"), b"abc\0\0\0\0\0\xFA");
-        for wrong in [&b""[..], b"abc", b"abcdefgh\xFF", b"abcdefgh\x00", b"abc\0\0\0\0\0\xFAx"] {
+        for wrong in [&b""[..], b"abc", b"abcdefgh\xFF", b"abcdefgh\x00", b"abc\0\0\0\0\0\xFAx", b"abc\0\0\0\0x\xFA"] {
             assert_eq!(decoded(wrong), None, "{wrong:?}");
         }
     }
