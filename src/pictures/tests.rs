@@ -288,12 +288,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn thumbnails_are_within_3_of_the_exact_ones(
+    fn thumbnails_are_within_4_of_the_exact_ones(
         width in 40_usize..300, height in 40_usize..300, channels in 1_usize..=4, spec in 0..SPECS.len(),
     ) {
         let plain = Plain::smooth(width, height, channels);
         let difference = difference(&plain.png(), &plain, SPECS[spec]);
-        prop_assert!(difference <= 3.0, "{difference}");
+        prop_assert!(difference <= 4.0, "{difference}");
     }
 }
 
