@@ -88,7 +88,7 @@ fn each_call_may_go_wrong_in_each_way() -> Result<()> {
         }
     }
     // Some calls are made only where another server has left something.
-    assert!(met >= 40, "only {met} of the faults were met");
+    assert!(met >= 20, "only {met} of the faults were met");
     assert_eq!(database.disagreements()?, [""; 0]);
     Ok(())
 }
@@ -97,20 +97,22 @@ fn each_call_may_go_wrong_in_each_way() -> Result<()> {
 #[test]
 fn what_a_server_has_acknowledged_survives_its_end() -> Result<()> {
     let Some(broker) = or_skipped(Broker::tikv_double()) else { return Ok(()) };
-    let url = url_of(&broker, "ended");
-    let (one, other) = (connect(&url, schema())?, connect(&url, schema())?);
+    let (soft, url) = (strata::schema::Durability::Soft, url_of(&broker, "ended"));
+    let (one, other) = (store(&url)?, store(&url)?);
     // The second call is of all keys but the primary one.
     administer(&broker, "/fault?rpc=KvCommit&kind=refused&after=1&times=1000");
-    one.create(one.table("T")?, br#"{"id": "a", "n": 1, "mail": "m"}"#)?;
+    let mut batch = Batch::default();
+    [b"a", b"b"].iter().for_each(|key| one.put(&mut batch, Space::Records, *key, b"1"));
+    one.write(&mut batch, soft)?;
     // Longer than it is tried for, and than locks last.
     std::thread::sleep(Duration::from_secs(5));
-    administer(&broker, "/fault?rpc=KvCommit&times=0");
+    let left = administer(&broker, "/fault?rpc=KvCommit&times=0");
+    assert_ne!(left.trim(), "1000", "the second call went well");
     drop(one);
     // One that joins removes what the other one has left.
-    let third = connect(&url, schema())?;
-    for database in [&other, &third] {
-        assert!(database.read(database.table("T")?, "a")?.is_some());
-        assert_eq!(database.disagreements()?, [""; 0]);
+    drop(connect(&url, schema())?);
+    for key in [b"a", b"b"] {
+        assert_eq!(other.get(Space::Records, key, Reach::Disk)?.as_deref(), Some(&b"1"[..]));
     }
     Ok(())
 }
