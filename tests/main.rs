@@ -1,6 +1,7 @@
 //! All integration tests that use the library are one binary, because each links RocksDB.
 
 mod architecture;
+#[cfg_attr(not(feature = "tikv"), allow(dead_code, reason = "only tests over the double of TiKV administer it"))]
 #[path = "../load/src/brokers.rs"]
 mod brokers;
 #[path = "../load/src/cargo.rs"]

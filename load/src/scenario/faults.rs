@@ -157,6 +157,31 @@ impl Scenario {
         }
     }
 
+    /// What is wrong with several servers, and with a database beside them.
+    fn servers_fault(&self) -> Option<(String, String)> {
+        let (load, data) = (&self.load, &self.data);
+        let wrong = [
+            (!(1..=MOST_SERVERS).contains(&load.servers), "load.servers", "from 1 to 64"),
+            (
+                load.servers > 1 && load.server_cpus.is_some(),
+                "load.servers",
+                "the processors of one server are limited: no server_cpus",
+            ),
+            (
+                data.storage.is_some() && self.tls && load.servers > 1,
+                "tls",
+                "each of several servers has a certificate of its own: tls = false",
+            ),
+            (
+                data.storage.is_some() && self.restarts.is_some(),
+                "restarts",
+                "a server over a database keeps nothing that it could lose",
+            ),
+        ];
+        let found = wrong.into_iter().find(|(is_wrong, ..)| *is_wrong);
+        found.map(|(_, key, reason)| (key.to_owned(), reason.to_owned()))
+    }
+
     pub(super) fn load_fault(&self) -> Option<(String, String)> {
         let (load, data) = (&self.load, &self.data);
         let by_end = load.seconds.is_some() || load.requests.is_some();
@@ -175,22 +200,6 @@ impl Scenario {
                 "at least one for each thread, and at most 65535",
             ),
             (load.streams == 0, "load.streams", "at least 1"),
-            (!(1..=MOST_SERVERS).contains(&load.servers), "load.servers", "from 1 to 64"),
-            (
-                load.servers > 1 && load.server_cpus.is_some(),
-                "load.servers",
-                "the processors of one server are limited: no server_cpus",
-            ),
-            (
-                data.storage.is_some() && self.tls && load.servers > 1,
-                "tls",
-                "each of several servers has a certificate of its own: tls = false",
-            ),
-            (
-                data.storage.is_some() && self.restarts.is_some(),
-                "restarts",
-                "a server over a database keeps nothing that it could lose",
-            ),
             (
                 load.connections.saturating_mul(load.streams) > 1_000_000,
                 "load.streams",
@@ -239,6 +248,7 @@ impl Scenario {
             wrong.iter().find(|(wrong, ..)| *wrong).map(|(_, key, reason)| ((*key).to_owned(), (*reason).to_owned()));
         let schedule = || load.schedule.as_ref().and_then(Schedule::fault);
         (found.or_else(|| schedule().map(|(key, reason)| (format!("load.schedule.{key}"), reason.to_owned()))))
+            .or_else(|| self.servers_fault())
             .or_else(|| data.fault())
     }
 

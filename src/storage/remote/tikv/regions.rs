@@ -130,8 +130,10 @@ impl Pd {
     /// # Errors
     /// It does not answer within a second.
     pub async fn connect(endpoint: &str) -> Result<Self, tonic::Status> {
-        let connected = tokio::time::timeout(ANSWERED_WITHIN, Self::find(endpoint)).await;
-        connected.unwrap_or_else(|_| Err(tonic::Status::unavailable("no answer")))
+        match tokio::time::timeout(ANSWERED_WITHIN, Self::find(endpoint)).await {
+            Ok(found) => found,
+            Err(_) => Err(tonic::Status::unavailable("no answer")),
+        }
     }
 
     async fn find(endpoint: &str) -> Result<Self, tonic::Status> {
