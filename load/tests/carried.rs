@@ -47,6 +47,8 @@ fn every_answer_is_right_and_every_effect_is_seen() {
         let mut scenario = scenario.variants().remove(0);
         // Other programs are no matter of the server's.
         (scenario.beside, scenario.checks) = (Vec::new(), Vec::new());
+        // The binary knows no database.
+        scenario.data.storage = None;
         let server = Server::start(&strata, &scenario, None, Neighbours::default()).unwrap();
         let (run, _) = run(&scenario, &server, false).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(run.broken, [""; 0], "{name}");
