@@ -251,7 +251,7 @@ fn what_is_too_large_or_not_there_is_refused_by_name() -> Result<()> {
     refused(1, 19_999, 10)?;
     let database = connect(&url_of(&broker, "truncated"), schema())?;
     assert!(matches!(database.truncate(database.table("T")?), Err(Error::Unsupported { .. })));
-    // Somebody else's keys.
+    // Nobody is there, or the parameter is of another database.
     let prefix = |name: &str| url_of(&broker, name);
     let why = store("tikv://127.0.0.1:1?prefix=x").err().expect("nobody is there").to_string();
     assert!(why.contains("the database"), "{why}");
