@@ -4,6 +4,7 @@ Why imports inside: pictures and calibrations take matplotlib, which takes longe
 """
 
 import argparse
+import shlex
 import sys
 from pathlib import Path
 
@@ -210,6 +211,6 @@ def _list(words: list[str], as_json: bool) -> int:
     shown = [id for id in ids if selection.chosen(id, words)]
     if shown:
         print(f"{figures.plural(len(shown), 'row')} of {figures.plural(len({id.partition('/')[0] for id in shown}), 'layer')}")
-    if len(suites.keys() | on_demand()) < len(layers):
-        print("rows are listed once the benches are built; to build and measure: run-benches.py --quick")
+    if any(layer not in suites and (words or layer not in on_demand()) for layer in wanted):
+        print(f"rows are listed once the benches are built; to build and measure: {shlex.join(['run-benches.py', '--quick', *words])}")
     return Exit.FINE

@@ -282,7 +282,11 @@ def _programs(wanted: Sequence[Job]) -> dict[str, Binary]:
     """The binaries of what is to be measured, by name: a bench by its layer, `load` and `strata`."""
     kinds = {job.kind for job in wanted}
     found = {name: build.binary(path) for name, path in build.build(on_demand() - {job.name for job in wanted}).items()} if "layer" in kinds else {}
-    return found | ({name: build.binary(path) for name, path in build.programs("load", "strata").items()} if kinds - {"layer"} else {})
+    if not kinds - {"layer"}:
+        return found
+    # Of both kinds, those over databases are measured anew.
+    over_databases = all(load_run.chosen([job.name])[0].needs_database for job in wanted if job.kind == "scenario") and kinds >= {"scenario"}
+    return found | {name: build.binary(path) for name, path in build.programs("load", "strata", with_databases=over_databases).items()}
 
 
 _NOT_IN_THE_PROGRAMS = ("load/scenarios/", "load/schedules/", f"{reach.LAKE.partition('/')[0]}/", *reach.JUDGES)

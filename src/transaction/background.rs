@@ -181,12 +181,22 @@ impl Database {
         }
     }
 
-    /// Does all pending work.
+    /// Does all pending work, and waits until new snapshots may use what was built. In PostgreSQL a snapshot is as old as the oldest
+    /// transaction that writes meanwhile, whoever runs it; one that never ends is waited for for some ten seconds.
     ///
     /// # Errors
     /// As [`Database::work`].
     pub fn catch_up(&self) -> Result<()> {
         while self.work()? {}
+        let is_usable =
+            |index: &Index, sequence| !matches!(index.state(), IndexState::Ready { since } if since > sequence);
+        for attempt in 0..50 {
+            let sequence = self.store().snapshot(Reach::Disk)?.sequence();
+            if self.schema().tables.iter().flat_map(|table| &table.indexes).all(|index| is_usable(index, sequence)) {
+                break;
+            }
+            self.store().pause(attempt);
+        }
         Ok(())
     }
 
@@ -212,16 +222,23 @@ impl Database {
             return Err(Error::corrupt(format!("index {} is not being built", index.id)));
         };
         let rows = if self.store().is_remote() { REMOTE_PIECE_ROWS } else { PIECE_ROWS };
-        let keys = indexes::keys_after(self.store(), table.id, after.as_deref(), rows, PIECE_BYTES)?;
-        let Some(last) = keys.last().and_then(|key| key::id_of_record(key)).map(str::to_owned) else {
+        let mut keys = indexes::keys_after(self.store(), table.id, after.as_deref(), rows, PIECE_BYTES)?;
+        if keys.is_empty() {
             // Before others know that it is ready: it may not be answered.
             let (records, since) = (*records, self.store().latest_sequence()?);
             self.change(background, |_| (), |catalogue| catalogue.set_state(index.id, StoredState::Ready))?;
             index.set_state(IndexState::Ready { since });
             tracing::info!("built {} from {records} records", name(table, index));
             return Ok(());
+        }
+        let built = loop {
+            match self.build_from(table, index, &keys) {
+                // Records may have more entries than a transaction of the database takes.
+                Err(Error::Invalid { .. }) if keys.len() > 1 => keys.truncate(keys.len() / 2),
+                outcome => break outcome,
+            }
         };
-        match self.build_from(table, index, &keys) {
+        match built {
             Ok(None) => {}
             Ok(Some(sharing)) if self.is_resolved(table, &sharing)? => return Ok(()),
             Ok(Some([one, other])) => {
@@ -231,7 +248,8 @@ impl Database {
             Err(error @ Error::Corrupt { .. }) => return self.fail(background, table, index, error.to_string()),
             Err(error) => return Err(error),
         }
-        *after = Some(last);
+        let last = keys.last().and_then(|key| key::id_of_record(key));
+        *after = Some(last.ok_or_else(|| Error::corrupt("the key of a record has no id"))?.to_owned());
         *records += keys.len() as u64;
         index.set_built_records(*records);
         background.pieces_since_checkpoint += 1;

@@ -1,11 +1,14 @@
 //! Servers over a real PostgreSQL, which a test starts itself.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use strata::encoding::Value;
 use strata::error::{Error, Result};
-use strata::storage::Store;
+use strata::schema::{IndexState, Schema};
+use strata::storage::{Reach, Store};
 
 use super::databases::{connect, located, schema, store, url_of};
 use super::model;
@@ -99,6 +102,55 @@ fn a_truncation_takes_all_or_nothing_of_a_record() -> Result<()> {
     Ok(())
 }
 
+/// Runs statements on a connection of somebody else, and returns it; a transaction that they leave open ends with it.
+fn run_as_others(broker: &Broker, sql: &str) -> std::io::Result<TcpStream> {
+    let mut others = TcpStream::connect(broker.address())?;
+    let start = b"\0\x03\0\0user\0strata\0database\0postgres\0\0";
+    for (kind, message) in [(&b""[..], &start[..]), (b"Q", format!("{sql}\0").as_bytes())] {
+        others.write_all(kind)?;
+        others.write_all(&(message.len() as u32 + 4).to_be_bytes())?;
+        others.write_all(message)?;
+        // Until the server is ready for a query: outside a transaction, in one, or in one that has failed.
+        let mut said = Vec::new();
+        while !(said.ends_with(b"Z\0\0\0\x05I") || said.ends_with(b"Z\0\0\0\x05T")) {
+            let mut byte = [0];
+            others.read_exact(&mut byte)?;
+            said.extend(byte);
+            assert!(!said.ends_with(b"Z\0\0\0\x05E"), "{}", String::from_utf8_lossy(&said));
+        }
+    }
+    Ok(others)
+}
+
+/// The oldest transaction that writes holds back the snapshots of all.
+#[test]
+fn a_build_is_waited_for_until_new_snapshots_have_it() -> Result<()> {
+    let Some(broker) = or_skipped(Broker::postgres()) else { return Ok(()) };
+    let url = url_of(&broker, "built");
+    let bare = connect(&url, Schema::parse("type T @table { id: ID @primaryKey  n: Int  mail: String }")?)?;
+    bare.create(bare.table("T")?, br#"{"n": 1}"#)?;
+    drop(bare);
+    let database = connect(&url, schema())?;
+    let others = run_as_others(&broker, "BEGIN; SELECT txid_current()").expect("it answers");
+    let indexes = &database.table("T")?.indexes;
+    let are_usable = || -> Result<bool> {
+        let sequence = database.store().snapshot(Reach::Disk)?.sequence();
+        Ok(indexes.iter().all(|index| index.is_ready_at(sequence)))
+    };
+    std::thread::scope(|scope| {
+        let built = scope.spawn(|| database.catch_up());
+        while !indexes.iter().all(|index| matches!(index.state(), IndexState::Ready { .. })) {
+            assert!(!built.is_finished());
+            std::thread::yield_now();
+        }
+        assert!(!are_usable()?, "the transaction of others holds snapshots back");
+        drop(others);
+        built.join().expect("no thread panics")
+    })?;
+    assert!(are_usable()?);
+    Ok(())
+}
+
 #[test]
 fn what_is_not_a_store_of_ours_is_refused() {
     let Some(mut broker) = or_skipped(Broker::postgres()) else { return };
@@ -108,6 +160,9 @@ fn what_is_not_a_store_of_ours_is_refused() {
         Ok(_) => panic!("{url} was accepted"),
     };
     let (host, port) = ("127.0.0.1", broker.port());
+    drop(connect(&url_of(&broker, "newer"), schema()).expect("it is there"));
+    let sql = "CREATE TABLE strata_theirs (a int); UPDATE strata_newer SET v = 'strata 9' WHERE k = '\\x00'";
+    run_as_others(&broker, sql).expect("it answers");
     for (url, said) in [
         ("mysql://x".to_owned(), "expected the URL of a database"),
         (format!("{url}?table=A"), "table is a name"),
@@ -117,6 +172,8 @@ fn what_is_not_a_store_of_ours_is_refused() {
         (format!("postgres://strata@{host}:{port}/nothing"), "\"nothing\" does not exist"),
         (format!("postgres://nobody@{host}:{port}/postgres"), "\"nobody\" does not exist"),
         (format!("postgres://strata@{host}:1/postgres"), "the database"),
+        (url_of(&broker, "theirs"), "table \"strata_theirs\" of the database is not one of Strata's"),
+        (url_of(&broker, "newer"), "table \"strata_newer\" has the format \"strata 9\": use a newer program"),
         (format!("{url}?sslmode=require&sslrootcert=/nothing"), "/nothing"),
     ] {
         let why = refused(&url);

@@ -32,9 +32,6 @@ fn this_program() -> Command {
 /// A test that asks so much that it takes minutes on PostgreSQL: only with `test --full`.
 const LONG: &str = "query::random::plans_give_what_looking_at_every_record_gives";
 
-/// A test that needs that no transaction of others is open in the PostgreSQL: the suites have several at a time.
-const ALONE: &str = "engine::building::an_index_is_ready_for_later_snapshots";
-
 /// Runs suites, of which at least so many tests pass, with a store of `storage` in place of each directory.
 fn run_on(storage: &str, threads: &str, (suites, least): (&[&str], usize), more: &[&'static str]) {
     let mut command = this_program();
@@ -81,7 +78,7 @@ fn is_full() -> bool {
 #[test]
 fn they_pass_on_postgres() {
     if let Some(broker) = or_skipped(Broker::postgres()) {
-        run_on(&broker.url(), "4", (&SUITES, 100), if is_full() { &[ALONE] } else { &[ALONE, LONG] });
+        run_on(&broker.url(), "4", (&SUITES, 100), if is_full() { &[] } else { &[LONG] });
     }
 }
 

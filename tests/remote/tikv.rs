@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 use strata::encoding::Value;
 use strata::error::{Error, Result};
 use strata::query::{Limits, Query};
+use strata::schema::{Durability, IndexState, Schema};
 use strata::storage::{Batch, Reach, Space};
 use strata::transaction::Database;
 
@@ -97,7 +98,7 @@ fn each_call_may_go_wrong_in_each_way() -> Result<()> {
 #[test]
 fn what_a_server_has_acknowledged_survives_its_end() -> Result<()> {
     let Some(broker) = or_skipped(Broker::tikv_double()) else { return Ok(()) };
-    let (soft, url) = (strata::schema::Durability::Soft, url_of(&broker, "ended"));
+    let (soft, url) = (Durability::Soft, url_of(&broker, "ended"));
     let (one, other) = (store(&url)?, store(&url)?);
     // The second call is of all keys but the primary one.
     administer(&broker, "/fault?rpc=KvCommit&kind=refused&after=1&times=1000");
@@ -236,7 +237,7 @@ fn what_is_too_large_or_not_there_is_refused_by_name() -> Result<()> {
             let key = [vec![b'k'; key_bytes], number.to_be_bytes().to_vec()].concat();
             one.put(&mut batch, Space::Records, &key, &vec![7; bytes]);
         }
-        one.write(&mut batch, strata::schema::Durability::Soft)
+        one.write(&mut batch, Durability::Soft)
     };
     for (bytes, keys, key_bytes, said) in [
         ((6 << 20) + 1, 1, 10, "a value of 6291457 bytes: tikv takes 6291456"),
@@ -252,10 +253,77 @@ fn what_is_too_large_or_not_there_is_refused_by_name() -> Result<()> {
     let database = connect(&url_of(&broker, "truncated"), schema())?;
     assert!(matches!(database.truncate(database.table("T")?), Err(Error::Unsupported { .. })));
     // Nobody is there, or the parameter is of another database.
-    let prefix = |name: &str| url_of(&broker, name);
-    let why = store("tikv://127.0.0.1:1?prefix=x").err().expect("nobody is there").to_string();
-    assert!(why.contains("the database"), "{why}");
-    assert!(store(&format!("{}&table=x", prefix("a"))).is_err());
+    let why_not = |url: &str| store(url).err().expect(url).to_string();
+    for (name, key, value) in [("theirs", "x", "1"), ("newer", "%00", "strata%209")] {
+        administer(&broker, &format!("/put?key=strata_{name}%00{key}&value={value}"));
+    }
+    for (url, said) in [
+        ("tikv://127.0.0.1:1?prefix=x".to_owned(), "the database"),
+        (format!("{}&table=x", url_of(&broker, "a")), "prefix, gc and ids are known"),
+        (url_of(&broker, "theirs"), "is not one of Strata's"),
+        (url_of(&broker, "newer"), "the format \"strata 9\": use a newer program"),
+    ] {
+        let why = why_not(&url);
+        assert!(why.contains(said), "{url}: {why}");
+    }
+    Ok(())
+}
+
+/// The client takes 64 MiB an answer.
+#[test]
+fn long_values_are_read_a_few_at_a_time() -> Result<()> {
+    let Some(broker) = or_skipped(Broker::tikv_double()) else { return Ok(()) };
+    let store = store(&url_of(&broker, "long"))?;
+    let keys: Vec<_> = (0..13).map(|number: u8| vec![number]).collect();
+    for key in &keys {
+        let mut batch = Batch::default();
+        store.put(&mut batch, Space::Records, key, &vec![key[0]; 6 << 20]);
+        store.write(&mut batch, Durability::Soft)?;
+    }
+    let snapshot = store.snapshot(Reach::Disk)?;
+    until_answered(|| {
+        let found = store.multi_get(Space::Records, &keys, &snapshot, Reach::Disk)?;
+        assert!(found.iter().zip(&keys).all(|(value, key)| value.as_deref().is_some_and(|value| value[0] == key[0])));
+        Ok(())
+    })?;
+    until_answered(|| {
+        let mut scan = store.scan(Space::Records, b"", b"", &snapshot, Reach::Disk);
+        let mut scanned = Vec::new();
+        while let Some((key, value)) = scan.next()? {
+            assert_eq!((value.len(), value[0]), (6 << 20, key[0]));
+            scanned.push(key.to_vec());
+        }
+        assert_eq!(scanned, keys);
+        Ok(())
+    })
+}
+
+/// Asks again, some times, where a busy machine did not answer within the time of a request.
+fn until_answered(ask: impl Fn() -> Result<()>) -> Result<()> {
+    for _ in 0..20 {
+        match ask() {
+            Err(Error::Busy { .. }) => {}
+            outcome => return outcome,
+        }
+    }
+    ask()
+}
+
+/// A transaction takes 20 000 keys, and a piece of a build has the entries of 64 records.
+#[test]
+fn an_index_with_many_entries_a_record_is_built() -> Result<()> {
+    let Some(broker) = or_skipped(Broker::tikv_double()) else { return Ok(()) };
+    let (url, sdl) = (url_of(&broker, "entries"), "type T @table { id: ID @primaryKey  tags: [String] }");
+    let database = connect(&url, Schema::parse(sdl)?)?;
+    for number in 0..60 {
+        let tags: Vec<_> = (0..400).map(|tag| format!("{number} {tag}")).collect();
+        database.create(database.table("T")?, json!({ "tags": tags }).to_string().as_bytes())?;
+    }
+    drop(database);
+    let database = connect(&url, Schema::parse(&sdl.replace("[String]", "[String] @indexed"))?)?;
+    database.catch_up()?;
+    assert_eq!(database.disagreements()?, [""; 0]);
+    assert!(database.table("T")?.indexes.iter().all(|index| matches!(index.state(), IndexState::Ready { .. })));
     Ok(())
 }
 
@@ -290,7 +358,7 @@ fn what_nobody_can_read_any_more_is_collected_unless_the_url_says_otherwise() ->
 #[test]
 fn locks_of_a_server_that_has_ended_hold_nobody_up_for_long() -> Result<()> {
     let Some(broker) = or_skipped(Broker::tikv_double()) else { return Ok(()) };
-    let (soft, url) = (strata::schema::Durability::Soft, url_of(&broker, "locks"));
+    let (soft, url) = (Durability::Soft, url_of(&broker, "locks"));
     let (one, other) = (store(&url)?, store(&url)?);
     // All answers of its commit are lost before it is done, and of the reads that would settle it.
     administer(&broker, "/fault?rpc=KvCommit&kind=refused&times=1000");

@@ -281,6 +281,7 @@ func (p *placement) UpdateGCSafePoint(ctx context.Context, q *pdpb.UpdateGCSafeP
 type double struct {
 	faults  *faults
 	client  *testutils.MockClient
+	pd      pd.Client
 	cluster *testutils.MockCluster
 	servers map[string]*server
 	ids     map[string]uint64
@@ -341,6 +342,20 @@ func encoded(key []byte) []byte {
 	return out
 }
 
+// put writes a key, as a program would that knows nothing of the others.
+func (d *double) put(key, value []byte) error {
+	physical, logical, _ := d.pd.GetTS(context.Background())
+	start := uint64(physical<<18 + logical)
+	mutations := []*kvrpcpb.Mutation{{Op: kvrpcpb.Op_Put, Key: key, Value: value}}
+	request := &kvrpcpb.PrewriteRequest{Mutations: mutations, PrimaryLock: key, StartVersion: start, LockTtl: 1000}
+	for _, err := range d.client.MvccStore.Prewrite(request) {
+		if err != nil {
+			return err
+		}
+	}
+	return d.client.MvccStore.Commit([][]byte{key}, start, start+1)
+}
+
 func (d *double) administer(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	number := func(name string) int {
@@ -376,6 +391,8 @@ func (d *double) administer(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintln(w, d.split(number("parts")))
 	case "/move":
 		d.leave(0)
+	case "/put":
+		must(d.put([]byte(query.Get("key")), []byte(query.Get("value"))))
 	case "/counts":
 		f.mutex.Lock()
 		json.NewEncoder(w).Encode(f.counts)
@@ -400,7 +417,7 @@ func main() {
 	client, cluster, pdClient, err := testutils.NewMockTiKV("", nil)
 	must(err)
 	f := &faults{next: map[string]*fault{}, counts: map[string]int{}}
-	d := &double{f, client, cluster, map[string]*server{}, map[string]uint64{}}
+	d := &double{f, client, pdClient, cluster, map[string]*server{}, map[string]uint64{}}
 	add := func(name, address string, register func(*server) func(*grpc.Server)) *server {
 		s := &server{address: address, faults: f}
 		s.register = register(s)

@@ -23,10 +23,10 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::try_join_all;
 use parking_lot::Mutex;
-use tikv_client::{BoundRange, Timestamp, TimestampExt, Transaction, TransactionClient, Value};
+use tikv_client::{BoundRange, KvPair, Timestamp, TimestampExt, Transaction, TransactionClient, Value};
 use uuid::Uuid;
 
-use self::client::{ANSWERED_WITHIN, Client, busy, busy_because, is_refusal};
+use self::client::{ANSWERED_WITHIN, Client, busy, busy_because, is_refusal, is_too_large};
 use self::regions::Regions;
 pub(in crate::layers::storage) use self::url::Url;
 use super::scan::{Page, Range};
@@ -35,6 +35,9 @@ use crate::error::{Error, Result};
 
 /// The value of the key that is the engine's own.
 const FORMAT: &[u8] = b"strata 1";
+
+/// The rows that are read together where the values of more exceed an answer: their values are the longest.
+const FEW_ROWS: usize = 8;
 
 /// How long a snapshot can be read. What is older than the next is collected after ten minutes.
 const READ_WITHIN: Duration = Duration::from_secs(9 * 60);
@@ -105,8 +108,16 @@ impl Shared {
             let mut sorted = keys.clone();
             sorted.sort_unstable();
             sorted.dedup();
-            let found = snapshot.batch_get(sorted).await?;
-            let found: HashMap<Vec<u8>, Value> = found.map(|pair| (pair.0.into(), own(pair.1))).collect();
+            let mut found: HashMap<Vec<u8>, Value> = HashMap::new();
+            let mut add = |pair: KvPair| found.insert(pair.0.into(), own(pair.1));
+            match snapshot.batch_get(sorted.clone()).await {
+                Err(error) if is_too_large(&error) => {
+                    for few in sorted.chunks(FEW_ROWS) {
+                        snapshot.batch_get(few.to_vec()).await?.for_each(|pair| drop(add(pair)));
+                    }
+                }
+                outcome => outcome?.for_each(|pair| drop(add(pair))),
+            }
             Ok(keys.iter().map(|key| found.get(key).cloned()).collect())
         })
     }
@@ -117,7 +128,7 @@ impl Shared {
         client: &TransactionClient,
         timestamp: &Timestamp,
         range: &Range,
-        rows: usize,
+        mut rows: usize,
     ) -> tikv_client::Result<(Page, bool)> {
         if range.lower >= range.upper {
             return Ok((Page::default(), false));
@@ -125,10 +136,19 @@ impl Shared {
         let all = Range { lower: self.key(&range.lower), upper: self.key(&range.upper), backwards: range.backwards };
         let (cut, is_asked) = self.regions.cut(&all).await;
         let mut snapshot = client.snapshot(timestamp.clone(), client::options());
-        let (bounds, limit) = (BoundRange::from(cut.lower.clone()..cut.upper.clone()), rows as u32);
-        let found: Vec<_> = match range.backwards {
-            true => snapshot.scan_reverse(bounds, limit).await?.collect(),
-            false => snapshot.scan(bounds, limit).await?.collect(),
+        let mut scan = async |rows: usize| -> tikv_client::Result<Vec<KvPair>> {
+            let (bounds, limit) = (BoundRange::from(cut.lower.clone()..cut.upper.clone()), rows as u32);
+            Ok(match range.backwards {
+                true => snapshot.scan_reverse(bounds, limit).await?.collect(),
+                false => snapshot.scan(bounds, limit).await?.collect(),
+            })
+        };
+        let found = match scan(rows).await {
+            Err(error) if is_too_large(&error) && rows > FEW_ROWS => {
+                rows = FEW_ROWS;
+                scan(rows).await?
+            }
+            outcome => outcome?,
         };
         let key_of = |key: &[u8]| key[self.prefix.len()..].to_vec();
         let entries: Vec<_> = found.into_iter().map(|pair| (key_of((&pair.0).into()), own(pair.1))).collect();

@@ -150,6 +150,17 @@ fn is_refusal_of_key(error: &ProtoKeyError) -> bool {
     error.conflict.is_some() || error.already_exist.is_some() || error.locked.is_some() || !error.retryable.is_empty()
 }
 
+/// Returns whether an answer has more bytes than an answer may have. The client has asked for it ten times then (2.5 s).
+pub fn is_too_large(error: &ClientError) -> bool {
+    match error {
+        ClientError::GrpcAPI(status) => status.code() == tonic::Code::OutOfRange,
+        ClientError::MultipleKeyErrors(errors) | ClientError::ExtractedErrors(errors) => {
+            errors.iter().any(is_too_large)
+        }
+        _ => false,
+    }
+}
+
 /// Returns the error of a request that was not done, or not answered.
 pub fn busy(error: &ClientError) -> Error {
     // What it says of locks and regions is many lines, and names keys.
