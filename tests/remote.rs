@@ -19,3 +19,14 @@ mod suites;
 #[cfg(all(feature = "postgres", feature = "tikv"))]
 mod tikv;
 mod turns;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Sets a flag when it is dropped, also by a panic: threads that a scope waits for end then.
+struct Over<'f>(&'f AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}

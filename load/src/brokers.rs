@@ -331,7 +331,8 @@ impl Broker {
 
     fn ask_double(&self, path: &str, limit: Option<Duration>) -> io::Result<String> {
         let log = fs::read_to_string(self.log())?;
-        let address = log.trim_end().rsplit("admin=").next().unwrap_or_default();
+        // Its library warns into the same log; after a restart the last one holds.
+        let address = log.lines().rev().find_map(|line| line.strip_prefix("admin=")).unwrap_or_default();
         let mut connection = TcpStream::connect(address)?;
         connection.set_read_timeout(limit)?;
         write!(connection, "GET {path} HTTP/1.0\r\n\r\n")?;

@@ -17,6 +17,7 @@ use strata::schema::{Schema, Table};
 use strata::storage::{Faults, Simulation};
 use strata::transaction::{Database, Precondition, Transaction};
 
+use super::Over;
 use super::history::{During, History, Read, Write};
 use super::turns::Turns;
 use crate::engine::{Random, change};
@@ -176,8 +177,9 @@ pub fn ask_meanwhile(databases: &[Database], seed: u64, what: impl FnOnce()) -> 
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let asking = scope.spawn(|| ask(databases, seed, &|answered| answered >= 100 && is_over.load(Relaxed), None));
+        let over = Over(&is_over);
         what();
-        is_over.store(true, Relaxed);
+        drop(over);
         asking.join().expect("no thread panics")
     })
 }

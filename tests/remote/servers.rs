@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, RwLock};
 use std::time::{Duration, Instant};
 
+use super::Over;
 use super::databases::url_of;
 use crate::brokers::{Broker, or_skipped};
 use crate::engine::Random;
@@ -138,6 +139,7 @@ fn kill_servers(url: &str) {
             let (servers, is_over, told) = (&servers, &is_over, &told);
             scope.spawn(move || write(number, servers, is_over, told));
         }
+        let _over = Over(&is_over);
         let mut random = Random(11);
         for _ in 0..kills {
             std::thread::sleep(Duration::from_millis(300 + random.below(500) as u64));
@@ -147,7 +149,6 @@ fn kill_servers(url: &str) {
             *server = Some(Server::start(folder.path(), url));
         }
         std::thread::sleep(Duration::from_millis(300));
-        is_over.store(true, Ordering::Relaxed);
     });
     let told = told.into_inner().expect("nobody panics");
     let address = servers[0].read().expect("nobody panics").as_ref().expect("it was started").address.clone();

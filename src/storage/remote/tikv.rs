@@ -93,7 +93,7 @@ impl Shared {
     /// Takes a timestamp.
     fn timestamp(&self) -> Result<Timestamp> {
         self.round_trips.add(1);
-        self.client.ask(async |client| client.current_timestamp().await)
+        self.client.ask_pd(async |client| client.current_timestamp().await)
     }
 
     fn multi_get(&self, timestamp: &Timestamp, keys: &[Vec<u8>]) -> Result<Vec<Option<Value>>> {
@@ -299,7 +299,7 @@ impl Engine for Tikv {
     fn begin(&self, writes: bool) -> Result<Box<dyn View>> {
         self.shared.round_trips.add(1);
         let begun = Instant::now();
-        let (timestamp, transaction) = self.shared.client.ask(async |client| {
+        let (timestamp, transaction) = self.shared.client.ask_pd(async |client| {
             if !writes {
                 return Ok((client.current_timestamp().await?, None));
             }
@@ -312,7 +312,7 @@ impl Engine for Tikv {
 
     fn write(&self, changes: &Changes) -> Outcome {
         self.shared.round_trips.add(1);
-        match self.shared.client.ask(async |client| client.begin_with_options(client::options()).await) {
+        match self.shared.client.ask_pd(async |client| client.begin_with_options(client::options()).await) {
             Ok(transaction) => commit(&self.shared, transaction, changes),
             Err(error) => Outcome::Refused(error),
         }

@@ -37,7 +37,7 @@ const RETRIES: RetryOptions = RetryOptions {
 pub struct Client {
     current: RwLock<TransactionClient>,
     endpoints: Vec<String>,
-    /// When the database last answered.
+    /// When a region last answered.
     answered: Mutex<Instant>,
     /// Held by the thread that replaces the client.
     renewing: Mutex<()>,
@@ -78,11 +78,33 @@ impl Client {
         self.ask_within(ANSWERED_WITHIN, what)?.map_err(|error| busy(&error))
     }
 
+    /// Asks PD alone, which may answer while no region can be reached.
+    ///
+    /// # Errors
+    /// `Busy` if it does not answer, or refuses.
+    pub fn ask_pd<R>(&self, what: impl AsyncFnOnce(TransactionClient) -> tikv_client::Result<R>) -> Result<R> {
+        self.attempt(ANSWERED_WITHIN, what)?.map_err(|error| busy(&error))
+    }
+
     /// Asks, and waits for the answer no longer than that. Then the request is given up: what was prewritten is not committed any more.
     ///
     /// # Errors
     /// `Busy` if there is no answer.
     pub fn ask_within<R>(
+        &self,
+        limit: Duration,
+        what: impl AsyncFnOnce(TransactionClient) -> tikv_client::Result<R>,
+    ) -> Result<tikv_client::Result<R>> {
+        let outcome = self.attempt(limit, what);
+        if let Ok(answer) = &outcome
+            && answer.as_ref().err().is_none_or(is_refusal)
+        {
+            *self.answered.lock() = Instant::now();
+        }
+        outcome
+    }
+
+    fn attempt<R>(
         &self,
         limit: Duration,
         what: impl AsyncFnOnce(TransactionClient) -> tikv_client::Result<R>,
@@ -93,9 +115,8 @@ impl Client {
             AssertUnwindSafe(|| self.runtime.wait_for(async { tokio::time::timeout(limit, what(client)).await }));
         match catch_unwind(asked) {
             Ok(Ok(outcome)) => {
-                match &outcome {
-                    Err(error) if !is_refusal(error) => self.renew(),
-                    _ => *self.answered.lock() = Instant::now(),
+                if outcome.as_ref().is_err_and(|error| !is_refusal(error)) {
+                    self.renew();
                 }
                 Ok(outcome)
             }
