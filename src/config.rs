@@ -515,7 +515,7 @@ impl Flags {
         lay_over(&mut given, table(self)?);
         if given.get("storage").is_some_and(|storage| storage.get("url").is_some()) {
             if given.contains_key("data_dir") {
-                return Err(Error::invalid("--data-dir and --storage are two places for one store: choose one"));
+                return Err(two_places());
             }
             // Each request waits for the database on a thread.
             given.entry("pool_threads").or_insert(toml::Value::Integer(REMOTE_POOL_THREADS));
@@ -577,6 +577,11 @@ impl Config {
             None => self.multicast.check(),
         }
     }
+}
+
+/// Returns the refusal where both a directory and a database are named.
+pub fn two_places() -> Error {
+    Error::invalid("--data-dir and --storage are two places for one store: choose one")
 }
 
 /// Returns the variables of the environment that have a name close to one of the options (`STRATA_MAXROWS`), with that one. Others that begin

@@ -20,7 +20,7 @@ use serde::Serialize;
 
 use strata::config::{self, Flags};
 use strata::error::{Error, Result};
-use strata::storage::Location;
+use strata::maintenance::Place;
 use strata::transaction::{Copied, Database, Migration};
 use strata::{blobs, maintenance, server, streams};
 
@@ -73,9 +73,35 @@ enum Command {
 
 #[derive(Args)]
 struct Data {
-    /// Where the data is
-    #[arg(long, value_name = "DIR", env = "STRATA_DATA_DIR", default_value = "data")]
-    data_dir: PathBuf,
+    /// Where the data is [default: data]
+    #[arg(long, value_name = "DIR", env = "STRATA_DATA_DIR")]
+    data_dir: Option<PathBuf>,
+    /// The database in which the store is, in place of a directory (verify alone)
+    #[arg(long, value_name = "URL", env = "STRATA_STORAGE", hide_env_values = true)]
+    storage: Option<String>,
+}
+
+impl Data {
+    fn place(&self) -> Result<Place> {
+        match (&self.data_dir, &self.storage) {
+            (Some(_), Some(_)) => Err(config::two_places()),
+            (None, Some(url)) => url.clone().try_into().map(Place::Database).map_err(Error::invalid),
+            (directory, None) => Ok(Place::Directory(directory.clone().unwrap_or_else(|| "data".into()))),
+        }
+    }
+
+    /// Returns the directory.
+    ///
+    /// # Errors
+    /// `Invalid` if the store is in a database.
+    fn directory(&self) -> Result<PathBuf> {
+        match self.place()? {
+            Place::Directory(directory) => Ok(directory),
+            Place::Database(_) => Err(Error::invalid(
+                "this is about a directory, and --storage (STRATA_STORAGE) names a database: use its own tools, such as pg_dump",
+            )),
+        }
+    }
 }
 
 #[derive(Args)]
@@ -83,30 +109,8 @@ struct Stored {
     /// The file with the schema (GraphQL SDL)
     #[arg(long, value_name = "FILE", env = "STRATA_SCHEMA")]
     schema: PathBuf,
-    /// The database in which the store is, in place of a directory
-    #[arg(long, value_name = "URL", env = "STRATA_STORAGE", hide_env_values = true)]
-    storage: Option<String>,
     #[command(flatten)]
     data: Data,
-}
-
-impl Stored {
-    fn open(&self) -> Result<Database> {
-        let schema = server::check_schema(&self.schema)?;
-        match self.location()? {
-            Some(location) => Database::connect(&location, None, schema, Migration::ChangesNothing, ""),
-            None => maintenance::open(&self.data.data_dir, schema),
-        }
-    }
-
-    fn location(&self) -> Result<Option<Location>> {
-        self.storage.clone().map(|url| Location::try_from(url).map_err(Error::invalid)).transpose()
-    }
-
-    fn place(&self) -> String {
-        let location = self.location().ok().flatten();
-        location.map_or_else(|| self.data.data_dir.display().to_string(), |location| location.to_string())
-    }
 }
 
 /// Bounds the number of arenas of glibc's allocator to one for each processor; `MALLOC_ARENA_MAX` and `GLIBC_TUNABLES` decide where they are
@@ -149,11 +153,15 @@ fn main() -> ExitCode {
         Command::Serve(flags) => serve(&flags),
         Command::Check { schema } => check(&schema),
         Command::Verify(stored) => verify(&stored),
-        Command::Stats(stored) => stored.open().and_then(|database| print_json(&maintenance::statistics(&database)?)),
-        Command::Backup { directory, data } => maintenance::back_up(&data.data_dir, &directory),
-        Command::Restore { directory, data } => maintenance::restore(&directory, &data.data_dir),
+        Command::Stats(stored) => count(&stored),
+        Command::Backup { directory, data } => {
+            data.directory().and_then(|data| maintenance::back_up(&data, &directory))
+        }
+        Command::Restore { directory, data } => {
+            data.directory().and_then(|data| maintenance::restore(&directory, &data))
+        }
         Command::Copy { from, to } => copy(&from, &to),
-        Command::Compact(data) => maintenance::compact(&data.data_dir),
+        Command::Compact(data) => data.directory().and_then(|data| maintenance::compact(&data)),
     })
 }
 
@@ -208,8 +216,18 @@ fn check(path: &std::path::Path) -> Result<()> {
     print(format_args!("{}: valid, {}", path.display(), named.join("; ")))
 }
 
+fn count(stored: &Stored) -> Result<()> {
+    let directory = stored.data.directory()?;
+    let database = maintenance::open(&directory, server::check_schema(&stored.schema)?)?;
+    print_json(&maintenance::statistics(&database)?)
+}
+
 fn verify(stored: &Stored) -> Result<()> {
-    let database = stored.open()?;
+    let (place, schema) = (stored.data.place()?, server::check_schema(&stored.schema)?);
+    let database = match &place {
+        Place::Directory(directory) => maintenance::open(directory, schema)?,
+        Place::Database(location) => Database::connect(location, None, schema, Migration::ChangesNothing, "")?,
+    };
     database.store().check_files()?;
     for table in &database.schema().tables {
         for index in table.indexes.iter().filter(|index| !index.is_ready_at(u64::MAX)) {
@@ -223,8 +241,8 @@ fn verify(stored: &Stored) -> Result<()> {
         [database.disagreements()?, blobs::disagreements(&database)?, streams::disagreements(&database)?].concat();
     found.iter().try_for_each(print)?;
     match found.len() {
-        0 => print(format_args!("{}: records, indexes, blobs and streams agree", stored.place())),
-        several => Err(Error::corrupt(format!("{} disagreements in {}", several, stored.place()))),
+        0 => print(format_args!("{place}: records, indexes, blobs and streams agree")),
+        several => Err(Error::corrupt(format!("{several} disagreements in {place}"))),
     }
 }
 

@@ -5,7 +5,7 @@ pub(crate) mod background;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
+use std::{fmt, fs, io};
 
 use serde::Serialize;
 
@@ -53,6 +53,15 @@ impl std::str::FromStr for Place {
     }
 }
 
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Directory(directory) => directory.display().fmt(f),
+            Self::Database(location) => location.fmt(f),
+        }
+    }
+}
+
 /// Copies a store that nobody has open into an empty one.
 ///
 /// # Errors
@@ -66,16 +75,20 @@ pub fn copy(from: &Place, to: &Place) -> Result<Copied> {
         }
         Place::Database(location) => Store::connect(location, None, true)?,
     };
-    let to = match to {
+    let new = match to {
         Place::Directory(directory) if directory.exists() => {
-            return Err(Error::invalid(format!("{} exists: name a new directory", directory.display())));
+            return Err(Error::invalid(format!("{to} exists: name a new directory")));
         }
         Place::Directory(directory) => Store::open(directory, &options)?,
         Place::Database(location) => Store::connect(location, None, false)?,
     };
-    let copied = transaction::copy(&from, &to)?;
-    to.sync()?;
-    Ok(copied)
+    let copied = transaction::copy(&from, &new).and_then(|copied| new.sync().map(|()| copied));
+    drop(new);
+    if let (Err(_), Place::Directory(directory)) = (&copied, to) {
+        // What is there of it is no copy.
+        let _ = fs::remove_dir_all(directory);
+    }
+    copied
 }
 
 /// Statistics of a table.

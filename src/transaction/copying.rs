@@ -42,7 +42,9 @@ pub fn copy(from: &Store, to: &Store) -> Result<Copied> {
         return Err(Error::invalid("there is no store to copy"));
     };
     if has_any(to)? {
-        return Err(Error::invalid("the store to copy into is not empty"));
+        return Err(Error::invalid(
+            "the store to copy into is not empty: name another one (?table= or ?prefix= in the URL)",
+        ));
     }
     let known = Catalogue::read(&catalogue)?;
     if let Some(stream) = known.streams.first() {

@@ -343,6 +343,7 @@ fn a_store_is_copied_there_and_back() {
     let server = Server::start(folder.path(), &url);
     let refused = strata(&["copy", &url, &text(&folder.path().join("new"))]);
     assert!(refused.0 == Some(2) && refused.1.contains(&server.address), "{refused:?}");
+    assert!(!folder.path().join("new").exists(), "nothing is left of what was refused");
     assert_eq!(ask(&server.address, "GET", "/Item/7", "").expect("it answers").0, 200);
 }
 
@@ -367,6 +368,23 @@ fn what_is_asked_wrongly_is_refused_in_one_line_and_no_password_is_printed() {
         let (code, why, _) = run(&arguments);
         let last = why.lines().last().unwrap_or_default();
         assert!(code == Some(2) && last.contains(said) && !why.contains("secret"), "{arguments:?}: {code:?} {why}");
+    }
+    // What is about a directory, where the environment names a database.
+    let new = folder.path().join("new");
+    let new = new.to_str().expect("it is text");
+    for (arguments, said) in [
+        (vec!["backup", new], "its own tools"),
+        (vec!["restore", new], "its own tools"),
+        (vec!["compact"], "its own tools"),
+        (vec!["stats", "--schema", schema], "its own tools"),
+        (vec!["verify", "--schema", schema, "--data-dir", new], "--data-dir and --storage"),
+    ] {
+        let mut strata = Command::new(env!("CARGO_BIN_EXE_strata"));
+        let output = strata.args(&arguments).env("STRATA_STORAGE", "postgres://user:secret@127.0.0.1:1/x").output();
+        let output = output.expect("the binary is there");
+        let why = String::from_utf8_lossy(&output.stderr);
+        let is_refused = output.status.code() == Some(2) && why.contains(said) && why.lines().count() == 1;
+        assert!(is_refused && !why.contains("secret"), "{arguments:?}: {why}");
     }
     let (_, _, printed) = run(&["--storage", "postgres://user:secret@127.0.0.1:1/x", "--print-config"]);
     let printed = String::from_utf8_lossy(&printed);
