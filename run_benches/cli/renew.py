@@ -330,7 +330,7 @@ def _measured(job: Job, programs: Mapping[str, Binary], everything: bool, timeou
         (scenario,) = load_run.chosen([job.name])
         # What copies into a lakehouse finds the rows of a run before.
         is_repeated = (scenario.seconds is None or scenario.seconds <= SHORT_S) and not scenario.needs_programs
-        flags = ["--repeats", str(REPEATS)] if is_repeated else []
+        flags = ["--repeats", str(REPEATS)] if is_repeated and scenario.repeats < REPEATS else []
         with lake_programs.of([scenario]) as beside:
             tested, path = load_run.measure([scenario], flags, ["renew", job.name], to_stderr=True, programs_beside=beside)
         unfit = [f"{cell.state}: {name}" for name, cell in tested.scenarios.items() if cell.state in ("invalid", "skipped")]

@@ -53,6 +53,8 @@ class Scenario:
     """Whether messages come over NATS in one of its variants."""
     needs_database: bool = False
     """Whether its servers keep their tables in a database that is started for them."""
+    repeats: int = 1
+    """How often it says that each of its runs is made."""
 
 
 @dataclass(frozen=True)
@@ -117,8 +119,10 @@ def _read(name: str, path: Path) -> Scenario:
     needs_database = isinstance(data, dict) and "storage" in data
     needs_programs = any(isinstance(content.get(key), list) for key in ("beside", "checks"))
     sweep = content.get("sweep")
-    slots = [content.get("slot"), *(sweep.get("slots", []) if isinstance(sweep, dict) else [])]
-    return Scenario(name, str(content.get("about", "")), found[0] if found else None, group, needs_programs, _name_nats(slots), needs_database)
+    sweep = sweep if isinstance(sweep, dict) else {}
+    needs_nats = _name_nats([content.get("slot"), *sweep.get("slots", [])])
+    seconds, about = found[0] if found else None, str(content.get("about", ""))
+    return Scenario(name, about, seconds, group, needs_programs, needs_nats, needs_database, sweep.get("repeats", 1))
 
 
 def _name_nats(slots: Sequence[object]) -> bool:

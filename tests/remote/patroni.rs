@@ -90,6 +90,14 @@ impl Cluster {
         self.nodes[number] = Some(Ended::start(command.current_dir(self.folder.path())));
     }
 
+    /// Kills a node, and waits until nothing of it takes connections: its last processes outlive it by milliseconds.
+    fn kill_node(&mut self, number: usize) {
+        self.nodes[number] = None;
+        while TcpStream::connect(("127.0.0.1", self.ports[number].0)).is_ok() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     /// The URL of the database, with all hosts.
     fn url(&self) -> String {
         let hosts: Vec<_> = self.ports.iter().map(|(port, _)| format!("127.0.0.1:{port}")).collect();
@@ -203,7 +211,7 @@ fn a_cluster_whose_primary_is_killed_again_and_again_loses_nothing() {
             std::thread::sleep(Duration::from_secs(3));
             let primary = cluster.until_whole();
             let killed = Instant::now();
-            cluster.nodes[primary] = None;
+            cluster.kill_node(primary);
             while beside.create(table, b"{}").is_err() {
                 assert!(killed.elapsed() < TO_CHANGE, "nothing takes writes any more");
             }
