@@ -16,27 +16,10 @@ from run_benches.analysis import figures
 from run_benches.analysis.contrasts import Contrast, joint
 from run_benches.analysis.figures import Spread
 from run_benches.stats.estimates import Estimate, median
+from run_benches.store import house
 from run_benches.store.runs import Bench, Ratio, Run, State
 
-LAYERS = (
-    "encoding",
-    "storage",
-    "locking",
-    "indexes",
-    "transaction",
-    "query",
-    "feed",
-    "multicast",
-    "blobs",
-    "streams",
-    "pictures",
-    "observability",
-    "handlers",
-    "graphql",
-    "static_files",
-    "routing",
-    "ingress",
-)
+LAYERS = house.layers()
 """The layers that have a bench, lowest first: the order of the house."""
 
 ACROSS = ("integration", "scaling", "macro", "databases", "ladder")

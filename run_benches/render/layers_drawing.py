@@ -17,6 +17,7 @@ from pathlib import Path
 from run_benches import places
 from run_benches.analysis import findings
 from run_benches.render.pictures import BLUE, INK, ORANGE
+from run_benches.store import house
 
 FILE = "layers.svg"
 
@@ -48,7 +49,7 @@ class Layer:
 def svg() -> str:
     """The whole drawing."""
     layers = [
-        *reversed(modules(places.ROOT / "src")),
+        *reversed(modules()),
         Layer("RocksDB", "memtables, sorted files, log; called by storage alone"),
     ]
     height = _y(len(layers)) + 122
@@ -56,10 +57,9 @@ def svg() -> str:
     return "\n".join([*parts, "</svg>", ""])
 
 
-def modules(source: Path) -> list[Layer]:
+def modules(source: Path = house.SOURCE) -> list[Layer]:
     """The public modules, lowest first, in the words of their headers."""
-    names = re.findall(r"^ *pub mod (\w+);", (source / "lib.rs").read_text(encoding="utf-8"), re.MULTILINE)
-    return [Layer(name, _words((source / f"{name}.rs").read_text(encoding="utf-8"))) for name in names]
+    return [Layer(name, _words((source / f"{name}.rs").read_text(encoding="utf-8"))) for name in house.modules(source)]
 
 
 def rungs(benches: Path = places.BENCHES) -> list[str]:

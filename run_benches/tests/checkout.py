@@ -92,6 +92,8 @@ def made(root: Path) -> Checkout:
     shutil.copy(places.ROOT / "run-benches.py", root)
     stanzas = "".join(f'[[bench]]\nname = "{layer}"\nharness = false\n' for layer in LAYERS)
     (root / "Cargo.toml").write_text(f"[package]\nname = 'fake'\n{stanzas}")
+    (root / "src").mkdir()
+    (root / "src" / "lib.rs").write_text("pub mod storage;\n")
     (root / "benches").mkdir()
     for layer in LAYERS:
         (root / "benches" / f"{layer}.rs").write_text(f"//! What {layer} costs.\nfn main() {{}}\n")
