@@ -1,7 +1,8 @@
 """The ways a command ends, and the one error whose text is meant for the person who typed it.
 
-Why one error: whoever notices that something cannot work knows best what to do about it, and says so in one line; `cli` prints that
-line and ends with the exit code. Every other exception is a defect of the runner: it keeps its traceback, and is an error, too, never a verdict.
+Why one error: whoever notices that something cannot work knows best what to do about it, and says so in one line; `cli`
+prints that line and ends with the exit code. Every other exception is a defect of the runner: it keeps its traceback,
+and is an error, too, never a verdict.
 """
 
 from enum import IntEnum

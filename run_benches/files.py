@@ -1,4 +1,5 @@
-"""Writing files: the runner's own in one step, those that a person names as a shell's `>` would. Modes come from the umask."""
+"""Writing files: the runner's own in one step, those that a person names as a shell's `>` would. Modes come from the
+umask."""
 
 import os
 import secrets
@@ -12,8 +13,8 @@ from run_benches.places import shown
 
 
 def replace(path: Path, content: str | bytes) -> None:
-    """A reader sees the old file or the new one, never half of one; the new one is on the disk when this returns. Only a regular file is
-    replaced: a link stays one, and into anything else is written."""
+    """A reader sees the old file or the new one, never half of one; the new one is on the disk when this returns. Only
+    a regular file is replaced: a link stays one, and into anything else is written."""
     path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
         write(path, content)
@@ -39,8 +40,8 @@ def create(path: Path, content: str | bytes) -> None:
 
 
 def write(path: Path, content: str | bytes) -> None:
-    """Writes where a person says, as a shell's `>` would: into a device, a pipe, or the file that a link leads to, which keeps its mode and
-    its other names; `-` is standard output. Folders that are missing are made."""
+    """Writes where a person says, as a shell's `>` would: into a device, a pipe, or the file that a link leads to,
+    which keeps its mode and its other names; `-` is standard output. Folders that are missing are made."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         sys.stdout.flush()
@@ -49,7 +50,9 @@ def write(path: Path, content: str | bytes) -> None:
     except BrokenPipeError:
         raise
     except FileExistsError as error:
-        raise Complaint(f"cannot write {shown(path)}: what should be a folder of it is a file; name another file") from error
+        raise Complaint(
+            f"cannot write {shown(path)}: what should be a folder of it is a file; name another file"
+        ) from error
     except OSError as error:
         raise Complaint(f"cannot write {shown(path)}: {error.strerror}; make room or name another file") from error
 

@@ -1,8 +1,8 @@
 """SIGINT (Ctrl-C), SIGTERM and SIGHUP (the terminal is gone): what is under way ends, and what is done is kept.
 
-Why all three alike, and from the first line of a command on: whoever stops it does not know at what stage it is. Why the first one alone
-counts: to end takes some seconds (the load tool stores what it has, folders are removed) but not more, and who is impatient, or loses
-the terminal on top of it, must not cut that off.
+Why all three alike, and from the first line of a command on: whoever stops it does not know at what stage it is. Why
+the first one alone counts: to end takes some seconds (the load tool stores what it has, folders are removed) but not
+more, and who is impatient, or loses the terminal on top of it, must not cut that off.
 """
 
 import os
@@ -19,9 +19,9 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @dataclass
 class Stop:
-    """Whether somebody has asked to stop, and whether that is being done. Python ignores an exception that is raised in its own callbacks
-    (around a fork, at the end of an object), so an interrupt that falls into one would be lost: who goes on looks here. While it is
-    `held`, an interrupt waits."""
+    """Whether somebody has asked to stop, and whether that is being done. Python ignores an exception that is raised in
+    its own callbacks (around a fork, at the end of an object), so an interrupt that falls into one would be lost: who
+    goes on looks here. While it is `held`, an interrupt waits."""
 
     requested: bool = False
     ending: bool = False
@@ -32,8 +32,8 @@ STOP = Stop()
 
 
 def heed() -> None:
-    """From now on the signals interrupt: SIGINT also where a script's shell has its background jobs ignore it, as Python would; SIGHUP not
-    where it is ignored, as under `nohup`."""
+    """From now on the signals interrupt: SIGINT also where a script's shell has its background jobs ignore it, as
+    Python would; SIGHUP not where it is ignored, as under `nohup`."""
     STOP.requested = STOP.ending = STOP.held = False
     sys.unraisablehook = _ignored
     for number in SIGNALS:
@@ -43,8 +43,8 @@ def heed() -> None:
 
 
 def wait_for_heed() -> None:
-    """Signals wait from now on, until somebody heeds them: the program that takes the place of this one, or nobody where this one has ended
-    but for what Python does then."""
+    """Signals wait from now on, until somebody heeds them: the program that takes the place of this one, or nobody
+    where this one has ended but for what Python does then."""
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
 
 
@@ -95,7 +95,8 @@ def _interrupt(number: int, frame: object) -> None:
 
 
 def _forget_who_is_gone() -> None:
-    """Nobody reads what is written to a terminal, or a pipe, whose other end is closed, and writing there would be an error."""
+    """Nobody reads what is written to a terminal, or a pipe, whose other end is closed, and writing there would be an
+    error."""
     for descriptor in (1, 2):
         poll = select.poll()
         poll.register(descriptor, 0)

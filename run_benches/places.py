@@ -1,7 +1,7 @@
 """Where things lie in the checkout.
 
-Why a module: every path that the runner writes to is named here once, so that what has to be ignored by git, or may be deleted, can be
-read off one page. The root is the folder that holds this package, never the current directory.
+Why a module: every path that the runner writes to is named here once, so that what has to be ignored by git, or may be
+deleted, can be read off one page. The root is the folder that holds this package, never the current directory.
 """
 
 import hashlib
@@ -27,7 +27,8 @@ REFERENCE = BASELINES / "reference"
 """What the committed pages are rendered from: a run of each layer."""
 
 BUT_RESULTS = ("--", ".", f":!{BASELINES.name}", ":!docs", ":!README.md")
-"""For git: all paths but those of results that were kept, and of what is written about them, which change nothing of what is measured next."""
+"""For git: all paths but those of results that were kept, and of what is written about them, which change nothing of
+what is measured next."""
 
 RUNS = ROOT / "runs"
 """Every run: `<run>.json`, and beside it the folder `<run>/` with raw samples and logs; ignored by git."""
@@ -64,10 +65,13 @@ _WITHOUT_HOME = Path(os.environ.get("TMPDIR") or "/tmp").absolute() / f"strata-{
 
 
 def _cache() -> Path:
-    """Our part of the user's cache folder. (A relative path in the variable does not count: XDG Base Directory Specification.)"""
+    """Our part of the user's cache folder. (A relative path in the variable does not count: XDG Base Directory
+    Specification.)"""
     named = Path(os.environ.get("XDG_CACHE_HOME", ""))
     folder = (named if named.is_absolute() else Path(os.path.expanduser("~"), ".cache")) / "strata"
-    existing = next(parent for parent in (folder, *folder.parents) if os.path.lexists(parent) or parent == parent.parent)
+    existing = next(
+        parent for parent in (folder, *folder.parents) if os.path.lexists(parent) or parent == parent.parent
+    )
     usable = folder.is_absolute() and existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)
     return folder if usable else _WITHOUT_HOME
 
@@ -80,18 +84,20 @@ LOCK = CACHE / "lock"
 BENCH_CACHE = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "strata-bench")
 """Where stores of benches lie if the system's folder is in memory (benches/harness/src/folders.rs)."""
 
-COMPARE_CACHE = Path(os.environ.get("STRATA_COMPARE_DIR") or CACHE / f"compare-{hashlib.sha256(os.fsencode(ROOT)).hexdigest()[:8]}").absolute()
-"""Where the two sides of a comparison are built and kept: may be deleted, and RocksDB is then copied or compiled again. Outside the
-checkout, since cargo joins the rustflags of every `.cargo/config.toml` above what it builds."""
+COMPARE_CACHE = Path(
+    os.environ.get("STRATA_COMPARE_DIR") or CACHE / f"compare-{hashlib.sha256(os.fsencode(ROOT)).hexdigest()[:8]}"
+).absolute()
+"""Where the two sides of a comparison are built and kept: may be deleted, and RocksDB is then copied or compiled again.
+Outside the checkout, since cargo joins the rustflags of every `.cargo/config.toml` above what it builds."""
 
 LIBRARIES = CACHE / "libraries"
-"""RocksDB for programs that embed the store, a folder for each compilation (`library`), which their configurations name: may be deleted, and
-`library` then makes it again."""
+"""RocksDB for programs that embed the store, a folder for each compilation (`library`), which their configurations
+name: may be deleted, and `library` then makes it again."""
 
 
 def use_cache() -> None:
-    """Has libraries use our cache folder too. Complains if what stands in for that of the user is another user's: its name can be guessed,
-    and what is built there is run."""
+    """Has libraries use our cache folder too. Complains if what stands in for that of the user is another user's: its
+    name can be guessed, and what is built there is run."""
     os.environ |= {"MPLCONFIGDIR": str(CACHE / "matplotlib"), "MPLBACKEND": "agg"}
     if CACHE == _WITHOUT_HOME:
         with suppress(FileExistsError):

@@ -1,10 +1,12 @@
 """Every process that the runner starts, from its start to its end, or to a timeout.
 
-Why one place: a command that is stopped leaves no process behind, whatever it was doing. So each process runs in a session of its own:
-Ctrl-C, or a terminal that is gone, reaches the runner alone, which then ends it with everything that it started, in that session or in
-others. It is asked first, since many tidy up behind themselves (git its locks, compilers their half files). Nothing reads what is typed.
+Why one place: a command that is stopped leaves no process behind, whatever it was doing. So each process runs in a
+session of its own: Ctrl-C, or a terminal that is gone, reaches the runner alone, which then ends it with everything
+that it started, in that session or in others. It is asked first, since many tidy up behind themselves (git its locks,
+compilers their half files). Nothing reads what is typed.
 
-A bench that hangs must cost its own row, not the run: it is given a deadline, and a shorter time during which it may stay silent.
+A bench that hangs must cost its own row, not the run: it is given a deadline, and a shorter time during which it may
+stay silent.
 """
 
 import os
@@ -27,8 +29,8 @@ SYSTEM = re.compile(
     "No space left on device|Disk quota exceeded|Read-only file system|Input/output error|File too large|Too many open files|Cannot allocate memory"
     r"|Permission denied|signal:? 7\b"
 )
-"""The reasons of the system, which come before what a program says of them later. A linker writes its output by mapping it into memory, and
-ends by signal 7 (SIGBUS) where the disk is full."""
+"""The reasons of the system, which come before what a program says of them later. A linker writes its output by mapping
+it into memory, and ends by signal 7 (SIGBUS) where the disk is full."""
 
 _REFUSED = "strata-harness: refused: "
 """What a bench says last if its engine refused an operation (benches/harness/src/refusal.rs)."""
@@ -92,10 +94,15 @@ def call(command: Sequence[str | Path], limit_s: float | None = None, ending: En
 
 
 def told(
-    command: Sequence[str | Path], said: str = "", limit_s: float | None = None, ending: Ending = USUAL, no_text: str = "replace", **how: Any
+    command: Sequence[str | Path],
+    said: str = "",
+    limit_s: float | None = None,
+    ending: Ending = USUAL,
+    no_text: str = "replace",
+    **how: Any,
 ) -> Told:
-    """Runs a program to its end, with `said` as its input; returns what it printed, and its exit code. `no_text` is what becomes of bytes
-    that are no text, as `bytes.decode` takes it."""
+    """Runs a program to its end, with `said` as its input; returns what it printed, and its exit code. `no_text` is
+    what becomes of bytes that are no text, as `bytes.decode` takes it."""
     with open(os.memfd_create("input"), "wb+", buffering=0) as input:
         input.write(said.encode(errors="surrogateescape"))
         input.seek(0)
@@ -104,7 +111,12 @@ def told(
             while True:
                 with suppress(subprocess.TimeoutExpired):
                     output, errors = process.communicate(timeout=POLL_S)
-                    return Told(command, process.returncode, output.decode(errors=no_text), (errors or b"").decode(errors=no_text))
+                    return Told(
+                        command,
+                        process.returncode,
+                        output.decode(errors=no_text),
+                        (errors or b"").decode(errors=no_text),
+                    )
                 _go_on(command, began, limit_s)
 
 
@@ -130,8 +142,8 @@ def run(
     tick: Callable[[], None],
     cores: set[int] | None = None,
 ) -> str | None:
-    """Runs `command`, on `cores` if they are given, with its output in `log`; returns why it failed, or nothing. `tick` is called while
-    it runs."""
+    """Runs `command`, on `cores` if they are given, with its output in `log`; returns why it failed, or nothing. `tick`
+    is called while it runs."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as output, started(command, env=environment, stdout=output, stderr=output) as process:
         with suppress(ProcessLookupError):  # one that has ended already says why in its exit code
@@ -169,8 +181,8 @@ def last_words(log: Path) -> str:
 
 
 def essence(lines: list[str]) -> str:
-    """What counts of the last lines of a process: that its engine refused an operation, else the first reason of the system, else the message
-    of a panic where there is one, else the last line."""
+    """What counts of the last lines of a process: that its engine refused an operation, else the first reason of the
+    system, else the message of a panic where there is one, else the last line."""
     said = [line.strip() for line in lines if line.strip()]
     refused = [line.removeprefix(_REFUSED) for line in said if line.startswith(_REFUSED)]
     if refused:
@@ -192,7 +204,8 @@ def refusal(failure: str | None) -> str | None:
 
 
 def end(process: Process, ending: Ending = USUAL) -> None:
-    """Ends a process, and what it started: also when it has ended itself, that may still run. Who does not end when it is asked is killed."""
+    """Ends a process, and what it started: also when it has ended itself, that may still run. Who does not end when it
+    is asked is killed."""
     with held():
         known: set[_Id] = set()
         if process.poll() is None:
@@ -200,7 +213,8 @@ def end(process: Process, ending: Ending = USUAL) -> None:
             _signal(os.killpg, process.pid, ending.ask)
             code_within(process, ending.patience_s)
         deadline = time.monotonic() + KILLED_S
-        # A process that has ended by itself, and its group with it, is not looked for any further: there are hundreds of these in a run.
+        # A process that has ended by itself, and its group with it, is not looked for any further: there are hundreds
+        # of these in a run.
         while (known or _signal(os.killpg, process.pid, 0)) and time.monotonic() < deadline:
             running = _running()
             left = _family({process.pid} | {one.pid for one in known & set(running)}, running)

@@ -1,14 +1,15 @@
 """One line that says what is being done and how long it will still take.
 
-Why a line: a run lasts minutes, and a person who sees nothing starts a second one. On a terminal the line is rewritten in place; where
-the output is kept (a pipe, CI) a new line appears every half minute, so that a log stays readable. It goes to standard error: what is
-printed on standard output is the result alone.
+Why a line: a run lasts minutes, and a person who sees nothing starts a second one. On a terminal the line is rewritten
+in place; where the output is kept (a pipe, CI) a new line appears every half minute, so that a log stays readable. It
+goes to standard error: what is printed on standard output is the result alone.
 """
 
 import shutil
 import sys
 import time
 from types import TracebackType
+from typing import Self
 
 QUIET_S = 30.0
 
@@ -21,10 +22,12 @@ class Line:
         self._printed = 0.0 if self._live else time.monotonic()
         self._width = 0
 
-    def __enter__(self) -> "Line":
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._clear()
 
     def show(self, text: str) -> None:

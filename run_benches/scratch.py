@@ -1,8 +1,9 @@
 """Folders that a command leaves nothing of.
 
-Why one for the whole command, beside those of its parts: a program that is killed (a bench that hangs, a compiler, the linker's, a browser)
-cannot remove what it has made, so all that a command starts has its temporary files in one folder, which goes with the command. Its name says
-whose it is, as those of the harness do (benches/harness/src/folders.rs), so that whoever comes later removes it if even that one was killed.
+Why one for the whole command, beside those of its parts: a program that is killed (a bench that hangs, a compiler, the
+linker's, a browser) cannot remove what it has made, so all that a command starts has its temporary files in one folder,
+which goes with the command. Its name says whose it is, as those of the harness do (benches/harness/src/folders.rs), so
+that whoever comes later removes it if even that one was killed.
 """
 
 import os
@@ -39,13 +40,19 @@ def for_sockets() -> Path:
 
 @contextmanager
 def of_the_command() -> Iterator[None]:
-    """Has all that is started meanwhile keep its temporary files, and its stores, in folders that are removed at the end. They lie in
-    those that they take the place of. Where one cannot be made, whoever needs it will say so."""
+    """Has all that is started meanwhile keep its temporary files, and its stores, in folders that are removed at the
+    end. They lie in those that they take the place of. Where one cannot be made, whoever needs it will say so."""
     try:
         usual = tempfile.gettempdir()
     except OSError as error:
-        raise Complaint("no folder for temporary files can be written (TMPDIR, /tmp): make room, or set TMPDIR to another one") from error
-    wanted = {name: Path(usual if name == "TMPDIR" else os.environ[name]).absolute() for name in VARIABLES if name == "TMPDIR" or os.environ.get(name)}
+        raise Complaint(
+            "no folder for temporary files can be written (TMPDIR, /tmp): make room, or set TMPDIR to another one"
+        ) from error
+    wanted = {
+        name: Path(usual if name == "TMPDIR" else os.environ[name]).absolute()
+        for name in VARIABLES
+        if name == "TMPDIR" or os.environ.get(name)
+    }
     # As long for every process: the length of the environment moves the stack of a bench.
     name = f"{PREFIX}-{_namespace():010}-{os.getpid():07}-{_started(os.getpid()) or 0:010}"
     before = {variable: os.environ.get(variable) for variable in VARIABLES}
@@ -94,7 +101,8 @@ def remove(*folders: Path) -> None:
 
 
 def sweep(places: set[Path]) -> None:
-    """Removes the folders of processes, ours and those of benches, that no longer live. What cannot be removed now is left for the next."""
+    """Removes the folders of processes, ours and those of benches, that no longer live. What cannot be removed now is
+    left for the next."""
     for place in places:
         with suppress(OSError):
             for entry in os.scandir(place):

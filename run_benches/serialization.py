@@ -1,7 +1,8 @@
 """JSON to dataclasses and back, with one clear line when the text is not what it should be.
 
-Why: run files, facts and Criterion's output are read by code that was not written with them (older, newer, cut off by a full disk). Each
-is parsed once, at the border, into a type; behind the border nothing is looked up by string and nothing is missing.
+Why: run files, facts and Criterion's output are read by code that was not written with them (older, newer, cut off by a
+full disk). Each is parsed once, at the border, into a type; behind the border nothing is looked up by string and
+nothing is missing.
 """
 
 import json
@@ -38,8 +39,8 @@ def load(kind: type[T], path: Path) -> T:
 
 
 def text(value: object) -> str:
-    """JSON in the order in which the fields are declared, so that two files can be compared by eye and by diff; a number that JSON does
-    not have is a ValueError."""
+    """JSON in the order in which the fields are declared, so that two files can be compared by eye and by diff; a
+    number that JSON does not have is a ValueError."""
     return json.dumps(msgspec.to_builtins(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 

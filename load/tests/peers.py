@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Measures the same server with load, wrk and oha in short windows that take turns, and says whether they agree.
 
-The server has one processor and the clients the other. Each tool asks for the same on the same number of connections: for a list of which
-the server makes an empty answer from a thousand rows, so that the server alone limits the throughput and all tools must find the same; and
-for one row, which costs a client about as much as the server, so that it shows what a request costs the client. What is printed is the
-ratio of ours to a peer's within a turn, its median and its range over the turns.
+The server has one processor and the clients the other. Each tool asks for the same on the same number of connections:
+for a list of which the server makes an empty answer from a thousand rows, so that the server alone limits the
+throughput and all tools must find the same; and for one row, which costs a client about as much as the server, so that
+it shows what a request costs the client. What is printed is the ratio of ours to a peer's within a turn, its median and
+its range over the turns.
 
     python3 load/tests/peers.py throughput     exit 1 unless within 5 % of both for lists, and within twice wrk's CPU for a row
     python3 load/tests/peers.py pause          what each tool sees of a second in which the server stands still
@@ -113,7 +114,7 @@ class Bench:
             return used.ru_utime + used.ru_stime
 
         before = cpu()
-        done = subprocess.run(["taskset", "-c", CLIENT_CPU, *line], capture_output=True, text=True)
+        done = subprocess.run(["taskset", "-c", CLIENT_CPU, *line], capture_output=True, text=True, check=False)
         if done.returncode not in (0, 1) or not done.stdout:
             sys.exit(f"{' '.join(line)}: {done.returncode}\n{done.stdout}{done.stderr}")
         return done.stdout, cpu() - before
@@ -180,7 +181,8 @@ def ratio_line(what: str, ratios: list[float]) -> str:
 
 
 def throughput(bench: Bench, turns: int, seconds: int) -> bool:
-    """Whether the tools agree where the server is the bottleneck, and ours costs at most twice wrk's CPU where the client is."""
+    """Whether the tools agree where the server is the bottleneck, and ours costs at most twice wrk's CPU where the
+    client is."""
     good = True
     for target in (NONE_OF_ALL, ONE):
         bench.target = target
@@ -191,7 +193,8 @@ def throughput(bench: Bench, turns: int, seconds: int) -> bool:
 
 
 def medians(bench: Bench, turns: int, seconds: int) -> dict[str, tuple[float, float]]:
-    """Windows in turn, the order reversed each time: for each peer the ratios of requests a second and of the client's CPU a request."""
+    """Windows in turn, the order reversed each time: for each peer the ratios of requests a second and of the client's
+    CPU a request."""
     tools: dict[str, Callable[[], Seen]] = {
         "load": lambda: bench.ours(f"seconds = {seconds}.0"),
         "wrk": lambda: bench.wrk(seconds),

@@ -1,9 +1,10 @@
-"""What contradicts itself in a run (T23): orders that cannot be, or that have to be explained before any of their figures is used.
+"""What contradicts itself in a run (T23): orders that cannot be, or that have to be explained before any of their
+figures is used.
 
-Why: every figure can be right by itself and the page still be wrong, when a layer is faster than the layer it calls. So figures of
-different rows are held against each other by stated rules. A rule says how much it looked at: none found among none is no pass (T22).
-Where two rows took turns their ratio is looked at, with intervals that hold together; else the ranges of processes are compared, so that
-scatter alone contradicts nothing.
+Why: every figure can be right by itself and the page still be wrong, when a layer is faster than the layer it calls. So
+figures of different rows are held against each other by stated rules. A rule says how much it looked at: none found
+among none is no pass (T22). Where two rows took turns their ratio is looked at, with intervals that hold together; else
+the ranges of processes are compared, so that scatter alone contradicts nothing.
 """
 
 import dataclasses
@@ -35,6 +36,7 @@ CALLS = (
 FAR = 1.25
 """By this factor figures that should be equal may differ, and by more where the ranges or the interval allow less."""
 
+
 @dataclass(frozen=True)
 class Check:
     """A rule, how much it was applied to, and what it found, in words."""
@@ -43,7 +45,8 @@ class Check:
     looked_at: int
     found: list[str]
     of: int = 0
-    """How many rows of its kind ran in several processes or took turns: a rule that has some and looked at none is no rule."""
+    """How many rows of its kind ran in several processes or took turns: a rule that has some and looked at none is no
+    rule."""
 
     @property
     def is_blind(self) -> bool:
@@ -54,7 +57,12 @@ class Check:
 def of_all(machines: Sequence[Run]) -> list[Check]:
     """Every rule, over the figures of each machine by itself."""
     return [
-        dataclasses.replace(one, looked_at=sum(each.looked_at for each in (one, *more)), found=[words for each in (one, *more) for words in each.found], of=sum(each.of for each in (one, *more)))
+        dataclasses.replace(
+            one,
+            looked_at=sum(each.looked_at for each in (one, *more)),
+            found=[words for each in (one, *more) for words in each.found],
+            of=sum(each.of for each in (one, *more)),
+        )
         for one, *more in zip(*map(checks, machines), strict=True)
     ]
 
@@ -63,29 +71,93 @@ def checks(run: Run) -> list[Check]:
     """Every rule."""
     climbs = [(request, findings.ladder(run, request)) for request in findings.REQUESTS]
     climbed = [(request, rung) for request, rungs in climbs for rung in rungs if rung.below is not None]
-    steps = [_Step(request, rung, rung.step, findings.step_confidence(rungs, rung)) for request, rungs in climbs for rung in rungs if rung.step]
-    # Of one thread: threads of a floor do nothing but contend for the engine's write queue, and that can cost more than the work that
-    # ours do between two writes.
-    floors = [held for held in findings.floors(run) if held.judged and held.row.bench.facts.threads == 1 and _is_path_of_ours(held.floor)]
+    steps = [
+        _Step(request, rung, rung.step, findings.step_confidence(rungs, rung))
+        for request, rungs in climbs
+        for rung in rungs
+        if rung.step
+    ]
+    # Of one thread: threads of a floor do nothing but contend for the engine's write queue, and that can cost more than
+    # the work that ours do between two writes.
+    floors = [
+        held
+        for held in findings.floors(run)
+        if held.judged and held.row.bench.facts.threads == 1 and _is_path_of_ours(held.floor)
+    ]
     rungs, several = [rung.row for _, rung in climbed], [row for row in findings.rows(run) if _ranged(row)]
-    called, contended = [row for row in several if row.id in dict(CALLS)], [row for row in several if row in _contenders(run)]
-    workloads, parts = [row for row in several if row.bench.facts.workload], [row for row in several if findings.is_part_of_a_mix(row)]
-    floored = [row for row in several if (floor := row.bench.facts.floor) and row.bench.facts.threads == 1 and _is_path_of_ours(floor.id)]
+    called, contended = (
+        [row for row in several if row.id in dict(CALLS)],
+        [row for row in several if row in _contenders(run)],
+    )
+    workloads, parts = (
+        [row for row in several if row.bench.facts.workload],
+        [row for row in several if findings.is_part_of_a_mix(row)],
+    )
+    floored = [
+        row
+        for row in several
+        if (floor := row.bench.facts.floor) and row.bench.facts.threads == 1 and _is_path_of_ours(floor.id)
+    ]
     sized = [row for row in rungs if row.bench.facts.bytes_per_operation]
-    alone, cpu = ([row for row in several if row.layer == "ladder" and row.case in cases] for cases in (findings.ALONE, ("ingress_cpu",)))
+    alone, cpu = (
+        [row for row in several if row.layer == "ladder" and row.case in cases]
+        for cases in (findings.ALONE, ("ingress_cpu",))
+    )
     return [
-        _check("no rung of the ladder is faster than the rung it calls", [step for step in steps if step.sure], _faster_than_called, rungs),
-        _check("what a rung allocates it does not allocate less of than the rung it calls", climbed, _allocates_less, rungs),
-        _check("what a rung moves in bytes is no less than what the rung it calls moves", _sized(climbed), _moves_less, sized),
-        _check("what a layer takes alone, it takes no more of than the step of the ladder that holds it", _holding(run), _more_than_its_step, alone),
-        _check("the same work takes as long on the wall as of the processor, where one thread does it", _clocks(run), _clocks_disagree, cpu),
-        _check("no layer's own row is faster than that of the layer it calls, for the same request", _called(run), _faster_than_its_call, called),
-        _check("no row of one thread is faster than its floor, unless that is its goal or the floor is another program", floors, _faster_than_floor, floored),
-        _check("rows of several benches that do the same work under the same conditions agree", _same_work(run), _disagreeing, []),
+        _check(
+            "no rung of the ladder is faster than the rung it calls",
+            [step for step in steps if step.sure],
+            _faster_than_called,
+            rungs,
+        ),
+        _check(
+            "what a rung allocates it does not allocate less of than the rung it calls", climbed, _allocates_less, rungs
+        ),
+        _check(
+            "what a rung moves in bytes is no less than what the rung it calls moves",
+            _sized(climbed),
+            _moves_less,
+            sized,
+        ),
+        _check(
+            "what a layer takes alone, it takes no more of than the step of the ladder that holds it",
+            _holding(run),
+            _more_than_its_step,
+            alone,
+        ),
+        _check(
+            "the same work takes as long on the wall as of the processor, where one thread does it",
+            _clocks(run),
+            _clocks_disagree,
+            cpu,
+        ),
+        _check(
+            "no layer's own row is faster than that of the layer it calls, for the same request",
+            _called(run),
+            _faster_than_its_call,
+            called,
+        ),
+        _check(
+            "no row of one thread is faster than its floor, unless that is its goal or the floor is another program",
+            floors,
+            _faster_than_floor,
+            floored,
+        ),
+        _check(
+            "rows of several benches that do the same work under the same conditions agree",
+            _same_work(run),
+            _disagreeing,
+            [],
+        ),
         _check("contention is not faster than none", _contended(run), _faster_than_alone, contended),
         _check("who contends for a lock has waited", _contenders(run), _never_waited, contended),
         _check("no share of a workload's time is above one", _shares(run), _above_one, workloads),
-        _check(f"a mix takes as long as its parts together, within {figures.percent(FAR - 1)}", _mixes(run), _far_from_its_parts, parts),
+        _check(
+            f"a mix takes as long as its parts together, within {figures.percent(FAR - 1)}",
+            _mixes(run),
+            _far_from_its_parts,
+            parts,
+        ),
     ]
 
 
@@ -101,7 +173,8 @@ def _check(rule: str, items: Iterable[_Item], look: Callable[[_Item], str | None
 
 @dataclass(frozen=True)
 class _Step:
-    """A rung that took turns with the rung below it, and how sure its interval has to be for all of its ladder to hold together."""
+    """A rung that took turns with the rung below it, and how sure its interval has to be for all of its ladder to hold
+    together."""
 
     request: str
     rung: Rung
@@ -126,7 +199,9 @@ def _faster_than_called(step: _Step) -> str | None:
 
 def _allocates_less(step: tuple[str, Rung]) -> str | None:
     request, rung = step
-    mine, under = (row.bench.allocations_per_operation for row in (rung.row, rung.below.row)) if rung.below else (None, None)
+    mine, under = (
+        (row.bench.allocations_per_operation for row in (rung.row, rung.below.row)) if rung.below else (None, None)
+    )
     if rung.below is None or mine is None or under is None or mine >= under:
         return None
     return (
@@ -137,12 +212,18 @@ def _allocates_less(step: tuple[str, Rung]) -> str | None:
 
 def _sized(climbed: Iterable[tuple[str, Rung]]) -> list[tuple[str, Rung]]:
     """The rungs that say how many bytes they move, over rungs that say it, too."""
-    return [(request, rung) for request, rung in climbed if rung.below and all(row.bench.facts.bytes_per_operation for row in (rung.row, rung.below.row))]
+    return [
+        (request, rung)
+        for request, rung in climbed
+        if rung.below and all(row.bench.facts.bytes_per_operation for row in (rung.row, rung.below.row))
+    ]
 
 
 def _moves_less(step: tuple[str, Rung]) -> str | None:
     request, rung = step
-    mine, under = (row.bench.facts.bytes_per_operation for row in (rung.row, rung.below.row)) if rung.below else (None, None)
+    mine, under = (
+        (row.bench.facts.bytes_per_operation for row in (rung.row, rung.below.row)) if rung.below else (None, None)
+    )
     if rung.below is None or mine is None or under is None or mine >= under:
         return None
     return (
@@ -165,7 +246,13 @@ def _holding(run: Run) -> Iterator[_Alone]:
         rungs = findings.ladder(run, request)
         for place, rung in enumerate(rungs):
             above = next((one for one in rungs[place:] if one.step is not None), None)
-            if rung.name in findings.ALONE and above and above.added and above.added.high is not None and rung.row.measured:
+            if (
+                rung.name in findings.ALONE
+                and above
+                and above.added
+                and above.added.high is not None
+                and rung.row.measured
+            ):
                 yield _Alone(request, rung, above)
 
 
@@ -250,8 +337,9 @@ def _faster_than_its_call(pair: _Pair) -> str | None:
 
 
 def _same_work(run: Run) -> Iterator[_Pair]:
-    """Of all rows whose words and conditions are equal, the fastest and the slowest, if they stand in different benches. How much a
-    sample writes is one of the conditions, should rows of one verb ever write unlike much: a fuller memtable costs more."""
+    """Of all rows whose words and conditions are equal, the fastest and the slowest, if they stand in different
+    benches. How much a sample writes is one of the conditions, should rows of one verb ever write unlike much: a fuller
+    memtable costs more."""
     groups: dict[tuple[object, ...], list[tuple[Row, Spread]]] = {}
     for row in findings.rows(run):
         if row.subject == findings.OURS and (measured := _ranged(row)):
@@ -356,8 +444,9 @@ def _above_one(found: _Share) -> str | None:
     )
 
 
-# Mixes: seven reads and three creates take what seven reads and three creates take. The parts of a mix stand beside it over the same store
-# in the same state, do nothing in the operations of the other, and take turns with it: only what its verbs cost each other is left.
+# Mixes: seven reads and three creates take what seven reads and three creates take. The parts of a mix stand beside it
+# over the same store in the same state, do nothing in the operations of the other, and take turns with it: only what
+# its verbs cost each other is left.
 
 
 @dataclass(frozen=True)
@@ -368,8 +457,8 @@ class _Mix:
 
     @property
     def expected(self) -> Estimate:
-        """The time of the parts over that of the mix, so that it is one where the verbs do not disturb each other; its bounds hold if
-        those of all parts do."""
+        """The time of the parts over that of the mix, so that it is one where the verbs do not disturb each other; its
+        bounds hold if those of all parts do."""
         found = [contrast.ratio(joint(0.95, len(self.parts))) for contrast in self.parts.values()]
         low = sum(ratio.low or 0.0 for ratio in found)
         high = sum(math.inf if ratio.high is None else ratio.high for ratio in found)
@@ -391,7 +480,11 @@ def _far_from_its_parts(mix: _Mix) -> str | None:
     if expected.low is None or expected.high is None or (expected.low <= FAR and expected.high >= 1 / FAR):
         return None
     faster = expected.low > FAR
-    why = "a mix cannot be faster than its parts" if faster else "its verbs disturb each other, or meet another store than the parts do"
+    why = (
+        "a mix cannot be faster than its parts"
+        if faster
+        else "its verbs disturb each other, or meet another store than the parts do"
+    )
     parts = " and ".join(f"`{verb}`" for verb in mix.parts)
     return (
         f"Surprising order: `{mix.row.id}` is {'faster' if faster else 'slower'} than {parts}, which take"

@@ -1,8 +1,9 @@
 """How two rows differ, from lanes that took turns: the only differences that are printed.
 
-Why three words: a difference whose interval excludes none is told with its interval; one whose 90 % interval lies within the margin is told
-as `same`; anything else is told as not resolved, with the interval, and never as a number alone. Where a table draws conclusions from many
-differences at once, their intervals hold together (Bonferroni): `confidence` shares 5 % among them.
+Why three words: a difference whose interval excludes none is told with its interval; one whose 90 % interval lies
+within the margin is told as `same`; anything else is told as not resolved, with the interval, and never as a number
+alone. Where a table draws conclusions from many differences at once, their intervals hold together (Bonferroni):
+`confidence` shares 5 % among them.
 """
 
 import math
@@ -50,7 +51,12 @@ class Contrast:
         if found.low is not None and found.high is not None and not found.low <= 1 <= found.high:
             return "differ"
         narrow = self.ratio(2 * confidence - 1)  # two one-sided tests, each at the level of the interval
-        within = narrow.low is not None and narrow.high is not None and 1 / (1 + MARGIN) <= narrow.low and narrow.high <= 1 + MARGIN
+        within = (
+            narrow.low is not None
+            and narrow.high is not None
+            and 1 / (1 + MARGIN) <= narrow.low
+            and narrow.high <= 1 + MARGIN
+        )
         return "same" if within else "not resolved"
 
 
@@ -66,7 +72,8 @@ def joint(confidence: float, count: int) -> float:
 
 @dataclass(frozen=True)
 class Controls:
-    """What the second lanes of a run say of its intervals: how many there are, and how many hold that a row is as fast as itself."""
+    """What the second lanes of a run say of its intervals: how many there are, and how many hold that a row is as fast
+    as itself."""
 
     looked_at: int
     held: int
@@ -75,7 +82,13 @@ class Controls:
     def contaminated(self) -> bool:
         """Whether chance alone would miss so often in less than one run of a hundred."""
         missed = self.looked_at - self.held
-        return sum(math.comb(self.looked_at, k) * 0.05**k * 0.95 ** (self.looked_at - k) for k in range(missed, self.looked_at + 1)) < 0.01
+        return (
+            sum(
+                math.comb(self.looked_at, k) * 0.05**k * 0.95 ** (self.looked_at - k)
+                for k in range(missed, self.looked_at + 1)
+            )
+            < 0.01
+        )
 
 
 def controls(run: Run) -> Controls:

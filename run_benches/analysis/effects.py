@@ -1,8 +1,8 @@
 """Effects as a person reads them: the one home of how a change, its interval and a p-value are printed.
 
-Why apart from `figures`: an effect is a natural logarithm of B's time over A's, because there 2 and 1/2 are equally far from no change,
-and nobody reads logarithms. What is printed is the change in percent, always with its sign, and with the 95 % interval wherever there
-are enough pairs for one.
+Why apart from `figures`: an effect is a natural logarithm of B's time over A's, because there 2 and 1/2 are equally far
+from no change, and nobody reads logarithms. What is printed is the change in percent, always with its sign, and with
+the 95 % interval wherever there are enough pairs for one.
 """
 
 import math

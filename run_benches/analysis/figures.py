@@ -1,9 +1,9 @@
 """Figures as a person reads them: the one home of how a time, a rate, a ratio, a loss and a spread are printed.
 
-Why one home: the tables on the terminal and the pages print the same quantities, and a reader who finds `1.2 us` here and `1200 ns`
-there checks arithmetic instead of reading. So: three significant digits, the unit beside every number (T5), no number without a
-measurement behind it (T1: a statistic of nothing is `None`, and `None` prints as words, never as 0), and ASCII alone, so that what the
-page says can be found with the keyboard one has.
+Why one home: the tables on the terminal and the pages print the same quantities, and a reader who finds `1.2 us` here
+and `1200 ns` there checks arithmetic instead of reading. So: three significant digits, the unit beside every number
+(T5), no number without a measurement behind it (T1: a statistic of nothing is `None`, and `None` prints as words, never
+as 0), and ASCII alone, so that what the page says can be found with the keyboard one has.
 """
 
 import math
@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from run_benches.analysis.contrasts import Contrast, MARGIN
+from run_benches.analysis.contrasts import MARGIN, Contrast
 from run_benches.stats.estimates import Estimate
 
 NOT_RUN = "not run"
@@ -31,7 +31,8 @@ _COUNTS = ((1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G"))
 
 @dataclass(frozen=True)
 class Spread:
-    """A figure of some processes: the median, and the range from the lowest process to the highest (not a confidence interval)."""
+    """A figure of some processes: the median, and the range from the lowest process to the highest (not a confidence
+    interval)."""
 
     middle: float
     low: float
@@ -123,7 +124,11 @@ def measure(value: float, unit: str) -> str:
 def measure_spread(figure: Spread, unit: str) -> str:
     """A value of any unit with the range of the processes, where these differ. How many they are stands elsewhere."""
     ends = (measure(figure.low, unit), measure(figure.high, unit))
-    return measure(figure.middle, unit) if ends[0] == ends[1] else f"{measure(figure.middle, unit)} ({ends[0]} to {ends[1]})"
+    return (
+        measure(figure.middle, unit)
+        if ends[0] == ends[1]
+        else f"{measure(figure.middle, unit)} ({ends[0]} to {ends[1]})"
+    )
 
 
 def added_estimate(estimate: Estimate) -> str:
@@ -134,7 +139,8 @@ def added_estimate(estimate: Estimate) -> str:
 
 
 def contrast(found: Contrast, confidence: float = 0.95) -> str:
-    """`+72 % [+65 %, +79 %]` more time; `same within 2 % [-0.5 %, +1.1 %]`; `not resolved [-3.0 %, +9.2 %]`: never a number alone."""
+    """`+72 % [+65 %, +79 %]` more time; `same within 2 % [-0.5 %, +1.1 %]`; `not resolved [-3.0 %, +9.2 %]`: never a
+    number alone."""
     estimate = found.added(confidence)
     if estimate.low is None or estimate.high is None:
         return f"not resolved ({plural(len(found.logs), 'tuple')}: too few for an interval)"

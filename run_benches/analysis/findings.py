@@ -1,8 +1,9 @@
 """What a stored run says: cells, losses, floors and rungs, as values that pages and pictures share.
 
-Why apart from the words: a table and the picture beside it must not disagree, so both are made from the values found here, and a picture
-is sealed with the very values it was drawn from. Everything is pure: a run in, values out, in house order, with no clock, no file and no
-locale. Rows are placed by their facts (indexes, threads, unit, clock); a case merely names what sets two rows with equal facts apart.
+Why apart from the words: a table and the picture beside it must not disagree, so both are made from the values found
+here, and a picture is sealed with the very values it was drawn from. Everything is pure: a run in, values out, in house
+order, with no clock, no file and no locale. Rows are placed by their facts (indexes, threads, unit, clock); a case
+merely names what sets two rows with equal facts apart.
 """
 
 import dataclasses
@@ -15,27 +16,10 @@ from run_benches.analysis import figures
 from run_benches.analysis.contrasts import Contrast, joint
 from run_benches.analysis.figures import Spread
 from run_benches.stats.estimates import Estimate, median
+from run_benches.store import house
 from run_benches.store.runs import Bench, Ratio, Run, State
 
-LAYERS = (
-    "encoding",
-    "storage",
-    "locking",
-    "indexes",
-    "transaction",
-    "query",
-    "feed",
-    "multicast",
-    "blobs",
-    "streams",
-    "pictures",
-    "observability",
-    "handlers",
-    "graphql",
-    "static_files",
-    "routing",
-    "ingress",
-)
+LAYERS = house.layers()
 """The layers that have a bench, lowest first: the order of the house."""
 
 ACROSS = ("integration", "scaling", "macro", "databases", "ladder")
@@ -43,13 +27,31 @@ ACROSS = ("integration", "scaling", "macro", "databases", "ladder")
 
 MIX = "mixed"
 MIX_PARTS = (("mixed_read", "mixed_create"), ("mixed_get", "mixed_post"))
-"""The verbs of a mix by themselves, as the mix has them, in process and over HTTP: they are held against it and are no verbs of their own."""
+"""The verbs of a mix by themselves, as the mix has them, in process and over HTTP: they are held against it and are no
+verbs of their own."""
 
 VERBS = ("create", "read", "update", "delete", MIX)
 REQUESTS = ("get", "create", "list", "graphql_get", "graphql_list", "append", "append_100", "read_100")
-RUNGS = ("raw", "storage", "locking", "encoding", "indexes", "transaction", "query", "streams", "handlers", "graphql", "routing", "driver", "ingress", "ingress_cpu", "tcp", "tls")
-"""From the bytes to the socket. `driver` is no layer: it builds the request and drives the runtime, with routing behind it, under ingress. The
-clock of `tcp` and `tls` is that of the CPU, as is that of `ingress_cpu`, the rung under them."""
+RUNGS = (
+    "raw",
+    "storage",
+    "locking",
+    "encoding",
+    "indexes",
+    "transaction",
+    "query",
+    "streams",
+    "handlers",
+    "graphql",
+    "routing",
+    "driver",
+    "ingress",
+    "ingress_cpu",
+    "tcp",
+    "tls",
+)
+"""From the bytes to the socket. `driver` is no layer: it builds the request and drives the runtime, with routing behind
+it, under ingress. The clock of `tcp` and `tls` is that of the CPU, as is that of `ingress_cpu`, the rung under them."""
 
 ALONE = ("locking", "encoding")
 """Rungs that call no layer below them: what the request costs in that layer alone, no step on top of another."""
@@ -79,8 +81,9 @@ class Row:
 
     @property
     def measured(self) -> Spread | None:
-        """The time of one operation in nanoseconds; `None` unless the row ran and every process measured something. Of a row in a family:
-        the time of the base in this family, times their ratio, so that times and ratios agree. The range is of the row's own processes."""
+        """The time of one operation in nanoseconds; `None` unless the row ran and every process measured something. Of
+        a row in a family: the time of the base in this family, times their ratio, so that times and ratios agree. The
+        range is of the row's own processes."""
         found = self._of_its_processes
         if found is None or self.base_ns is None or not self._is_beside_base:
             return found
@@ -96,11 +99,17 @@ class Row:
             return ""
         if self.base_ns is None:
             return "median of its processes"
-        return "" if abs(measured.middle - own.middle) <= own.high - own.low else f"median of its processes {figures.time(own.middle)}"
+        return (
+            ""
+            if abs(measured.middle - own.middle) <= own.high - own.low
+            else f"median of its processes {figures.time(own.middle)}"
+        )
 
     @property
     def _of_its_processes(self) -> Spread | None:
-        return figures.spread(self.bench.points_ns) if self.bench.state == "ran" and _sound(self.bench.points_ns) else None
+        return (
+            figures.spread(self.bench.points_ns) if self.bench.state == "ran" and _sound(self.bench.points_ns) else None
+        )
 
     @property
     def _is_beside_base(self) -> bool:
@@ -116,7 +125,9 @@ class Row:
         """Why there is no figure, in words."""
         if self.bench.state != "ran":
             return absence(self.bench.state, self.bench.reasons)
-        return f"invalid: {'a time of 0 was recorded' if self.bench.points_ns else 'it ran, but no process left a figure'}"
+        return (
+            f"invalid: {'a time of 0 was recorded' if self.bench.points_ns else 'it ran, but no process left a figure'}"
+        )
 
 
 STALLED = "stall_time"
@@ -124,16 +135,28 @@ STALLED = "stall_time"
 
 
 def stalled_share(row: Row) -> float | None:
-    """The share of all its threads' time that the writers of a workload were stalled, in the process where that was most."""
+    """The share of all its threads' time that the writers of a workload were stalled, in the process where that was
+    most."""
     stalled, facts, measured = row.bench.measures.get(STALLED), row.bench.facts, row.measured
-    if stalled is None or stalled.unit != "seconds" or not stalled.points or not facts.timed_operations or measured is None:
+    if (
+        stalled is None
+        or stalled.unit != "seconds"
+        or not stalled.points
+        or not facts.timed_operations
+        or measured is None
+    ):
         return None
     return max(stalled.points) * 1e9 / (facts.timed_operations * measured.middle * facts.threads)
 
 
 def absence(state: State, reasons: Sequence[str]) -> str:
     """What stands in place of a figure: the state and the reason, never a number."""
-    label = {"ran": figures.NOT_RUN, "not_run": figures.NOT_RUN, "skipped": f"{figures.NOT_RUN} (skipped)", "invalid": "invalid"}[state]
+    label = {
+        "ran": figures.NOT_RUN,
+        "not_run": figures.NOT_RUN,
+        "skipped": f"{figures.NOT_RUN} (skipped)",
+        "invalid": "invalid",
+    }[state]
     return f"{label}: {'; '.join(reasons) or 'no reason was recorded'}"
 
 
@@ -202,11 +225,13 @@ def index_counts(run: Run) -> list[int]:
 
 
 _Variant = tuple[str, str, str]
-"""What can tell two rows of one verb apart: durability, state of the data, and the words of the case that count nothing."""
+"""What can tell two rows of one verb apart: durability, state of the data, and the words of the case that count
+nothing."""
 
 
 def lines(verb: str, found: Sequence[Row]) -> list[CrudLine]:
-    """A line for each variant of a verb, told apart by what the variants do not share: nothing is dropped, nothing is mixed."""
+    """A line for each variant of a verb, told apart by what the variants do not share: nothing is dropped, nothing is
+    mixed."""
     placed: dict[_Variant, dict[int, Row]] = {}
     for row in found:
         variant, indexes = _variant(row), row.bench.facts.indexes or 0
@@ -218,7 +243,10 @@ def lines(verb: str, found: Sequence[Row]) -> list[CrudLine]:
         if 0 not in cells and len(base) == 1:
             cells[0] = base[0]  # without an index, rows that treat the indexed fields differently are one row
     shared = set.intersection(*map(set, placed))
-    return [CrudLine(verb, ", ".join(part for part in variant if part not in shared | {""}), cells) for variant, cells in placed.items()]
+    return [
+        CrudLine(verb, ", ".join(part for part in variant if part not in shared | {""}), cells)
+        for variant, cells in placed.items()
+    ]
 
 
 def _variant(row: Row) -> _Variant:
@@ -248,7 +276,9 @@ class Held:
     @property
     def is_peer(self) -> bool:
         """Whether it is held against another system, without a goal, and not against what it is built on."""
-        goals = [goal for held in (self.ratio, self.row.bench.facts.floor) if held for goal in (held.at_least, held.aim)]
+        goals = [
+            goal for held in (self.ratio, self.row.bench.facts.floor) if held for goal in (held.at_least, held.aim)
+        ]
         return self._subject not in (OURS, FLOOR, DRIVER) and all(goal is None for goal in goals)
 
     @property
@@ -259,7 +289,11 @@ class Held:
     @property
     def judged(self) -> bool:
         """Whether there is an interval to judge by."""
-        return self.ratio is not None and self.ratio.state == "ran" and None not in (self.ratio.ratio, self.ratio.low, self.ratio.high)
+        return (
+            self.ratio is not None
+            and self.ratio.state == "ran"
+            and None not in (self.ratio.ratio, self.ratio.low, self.ratio.high)
+        )
 
     @property
     def standing(self) -> Standing | None:
@@ -272,11 +306,18 @@ class Held:
     @property
     def goal(self) -> float | None:
         """The ratio that was declared beforehand; one a row."""
-        return self.ratio.at_least if self.ratio else self.row.bench.facts.floor.at_least if self.row.bench.facts.floor else None
+        return (
+            self.ratio.at_least
+            if self.ratio
+            else self.row.bench.facts.floor.at_least
+            if self.row.bench.facts.floor
+            else None
+        )
 
     @property
     def excess_ns(self) -> float | None:
-        """The time that an operation has to lose for certain to meet the goal, by the higher end of the interval; `None` unless it is missed."""
+        """The time that an operation has to lose for certain to meet the goal, by the higher end of the interval;
+        `None` unless it is missed."""
         measured = self.row.measured
         if self.standing != "missed" or measured is None or self._interval is None or not self.goal:
             return None
@@ -284,7 +325,8 @@ class Held:
 
     @property
     def tuples_needed(self) -> int | None:
-        """With about how many tuples a goal that is neither would be met or missed, if the ratio stayed what it is; `None` beyond `MOST_TUPLES`."""
+        """With about how many tuples a goal that is neither would be met or missed, if the ratio stayed what it is;
+        `None` beyond `MOST_TUPLES`."""
         if self.standing != "not shown" or self._interval is None or self.ratio is None or not self.goal:
             return None
         middle, low, high = (math.log(end) for end in self._interval)
@@ -356,7 +398,12 @@ def goals(run: Run) -> list[Held]:
 def counted_goals(held: Sequence[Held]) -> str:
     """How many goals of these rows stand how: `32 met, 9 missed, 12 not shown, 0 not judged`."""
     standings = [one.standing for one in held]
-    told: list[tuple[Standing | None, str]] = [("met", "met"), ("missed", "missed"), ("not shown", "not shown"), (None, "not judged")]
+    told: list[tuple[Standing | None, str]] = [
+        ("met", "met"),
+        ("missed", "missed"),
+        ("not shown", "not shown"),
+        (None, "not judged"),
+    ]
     return ", ".join(f"{standings.count(standing)} {words}" for standing, words in told)
 
 
@@ -393,19 +440,26 @@ def ladder(run: Run, request: str) -> list[Rung]:
     for name in RUNGS:
         row = _rung_row(run, request, name)
         if row is not None:
-            steps = [] if name in ALONE else [rung for rung in climbed if rung.name not in ALONE and alike(rung.row, row)]
+            steps = (
+                [] if name in ALONE else [rung for rung in climbed if rung.name not in ALONE and alike(rung.row, row)]
+            )
             climbed.append(Rung(name, row, steps[-1] if steps else None))
     return climbed
 
 
 def step_confidence(rungs: Sequence[Rung], rung: Rung) -> float:
-    """How sure the interval of a step has to be so that those of the request's whole ladder, by that clock, hold together."""
+    """How sure the interval of a step has to be so that those of the request's whole ladder, by that clock, hold
+    together."""
     return joint(0.95, sum(one.step is not None and alike(one.row, rung.row) for one in rungs))
 
 
 def share(rungs: Sequence[Rung], rung: Rung) -> float | None:
     """What a rung adds, as a share of the request's time on the highest rung of its clock."""
-    times = [one.row.measured.middle for one in rungs if one.row.measured and one.name not in ALONE and alike(one.row, rung.row)]
+    times = [
+        one.row.measured.middle
+        for one in rungs
+        if one.row.measured and one.name not in ALONE and alike(one.row, rung.row)
+    ]
     return rung.added.middle / times[-1] if times and rung.added is not None else None
 
 
@@ -422,7 +476,9 @@ def _row(run: Run, id: str) -> Row:
         return Row(id, layer, operation, subject, case, bench, contrasts)
     family = run.families[bench.family]
     base = family.base
-    base_points_ns = run.benches[base].points_ns if run.benches[base].family == bench.family else family.guests_ns.get(base, [])
+    base_points_ns = (
+        run.benches[base].points_ns if run.benches[base].family == bench.family else family.guests_ns.get(base, [])
+    )
     base_ns = median(base_points_ns) if base_points_ns else None
     return Row(id, layer, operation, subject, case, bench, contrasts, base_ns, base, len(family.rows) + 1)
 

@@ -1,7 +1,9 @@
-"""How a time grows with what it depends on: the law behind the points of a scaling row, in words, as pure functions of numbers.
+"""How a time grows with what it depends on: the law behind the points of a scaling row, in words, as pure functions of
+numbers.
 
-Why a law and not a line through points: "twice as slow at a million records" says nothing about ten million, while "1.06x for every
-tenfold" does, and is wrong where no simple law holds, which then is said instead. Two things are asked of the points, in this order.
+Why a law and not a line through points: "twice as slow at a million records" says nothing about ten million, while
+"1.06x for every tenfold" does, and is wrong where no simple law holds, which then is said instead. Two things are asked
+of the points, in this order.
 
 1. Do they grow at all? The exponent p of t = c x^p is the least-squares slope of ln t over ln x, for each process by itself; its 95 %
    interval is Student's t over those slopes. A process is the unit, because its points share a memory layout and a moment. (A run has
@@ -10,9 +12,11 @@ tenfold" does, and is wrong where no simple law holds, which then is said instea
    if it misses no median by more than `TOLERANCE`, or by more than that point's own processes lie apart. The adequate one with the
    smallest squares is named; of several that fit, points decide little, so the words always give the mean growth as well.
 
-Where x begins at 0 (indexes) there is no tenfold: what each further one adds is told instead. Threads have no law here (`scaling` says why).
+Where x begins at 0 (indexes) there is no tenfold: what each further one adds is told instead. Threads have no law here
+(`scaling` says why).
 """
 
+import itertools
 import math
 import statistics
 from collections.abc import Callable, Sequence
@@ -29,16 +33,43 @@ TOLERANCE = 0.10
 FEWEST_POINTS = 3
 """Through two points runs every law."""
 
-_COUNTED = {"records": ("record", "records"), "sharing": ("record that shares the value", "records that share the value"), "indexes": ("index", "indexes"), "partitions": ("partition", "partitions"), "readers": ("reader that waits", "readers that wait")}
+_COUNTED = {
+    "records": ("record", "records"),
+    "sharing": ("record that shares the value", "records that share the value"),
+    "indexes": ("index", "indexes"),
+    "partitions": ("partition", "partitions"),
+    "readers": ("reader that waits", "readers that wait"),
+}
 
-_T_975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093)
+_T_975 = (
+    12.706,
+    4.303,
+    3.182,
+    2.776,
+    2.571,
+    2.447,
+    2.365,
+    2.306,
+    2.262,
+    2.228,
+    2.201,
+    2.179,
+    2.160,
+    2.145,
+    2.131,
+    2.120,
+    2.110,
+    2.101,
+    2.093,
+)
 """Student's t, 97.5 %, from one degree of freedom on; the last one serves for more, and is a little wide there."""
 
 
 @dataclass(frozen=True)
 class Growth:
-    """What the points say. `law` is `constant`, `logarithmic`, `linear`, `power`, `irregular` (none of them) or `unknown` (too few
-    points). The exponent is that of t = c x^p, with its 95 % interval; absent where x begins at 0, and (the interval) of one process."""
+    """What the points say. `law` is `constant`, `logarithmic`, `linear`, `power`, `irregular` (none of them) or
+    `unknown` (too few points). The exponent is that of t = c x^p, with its 95 % interval; absent where x begins at 0,
+    and (the interval) of one process."""
 
     axis: str
     law: str
@@ -81,7 +112,9 @@ def fit(points: Sequence[Point], axis: str = "x") -> Growth:
     measured = sorted((float(x), list(times)) for x, times in points if times and min(times) > 0)
     assert len({x for x, _ in measured}) == len(measured), "one point for each value of the axis"
     if len(measured) < FEWEST_POINTS:
-        return Growth(axis, "unknown", None, None, None, f"not enough points: {len(measured)} of at least {FEWEST_POINTS}")
+        return Growth(
+            axis, "unknown", None, None, None, f"not enough points: {len(measured)} of at least {FEWEST_POINTS}"
+        )
     return _added(measured, axis) if measured[0][0] <= 0 else _grown(measured, axis)
 
 
@@ -140,7 +173,14 @@ def _added(points: Sequence[Point], axis: str) -> Growth:
     level = statistics.fmean(medians)
     flat = _Law("constant", [level / time - 1 for time in medians], 0.0)
     if each.holds(0) and _adequate(points, flat):
-        return Growth(axis, "constant", None, None, None, f"no growth seen: at most {figures.added_time(each.high or 0)} for each further {one}")
+        return Growth(
+            axis,
+            "constant",
+            None,
+            None,
+            None,
+            f"no growth seen: at most {figures.added_time(each.high or 0)} for each further {one}",
+        )
     if not each.holds(0) and _adequate(points, law):
         share = figures.percent(each.middle / medians[0])
         words = f"linear: {figures.added_time(each.middle)} for each further {one} ({each.shown(figures.added_time)}), {share} of the time with none"
@@ -151,7 +191,10 @@ def _added(points: Sequence[Point], axis: str) -> Growth:
 
 
 def _adequate(points: Sequence[Point], law: _Law) -> bool:
-    return all(abs(error) <= max(TOLERANCE, math.log(max(times) / min(times))) for error, (_, times) in zip(law.errors, points, strict=True))
+    return all(
+        abs(error) <= max(TOLERANCE, math.log(max(times) / min(times)))
+        for error, (_, times) in zip(law.errors, points, strict=True)
+    )
 
 
 def _over_processes(points: Sequence[Point], slope: Callable[[list[float]], float]) -> _Interval:
@@ -182,13 +225,15 @@ def _medians(points: Sequence[Point]) -> list[float]:
 
 def _neighbours(xs: Sequence[float], medians: Sequence[float]) -> list[tuple[tuple[float, float], tuple[float, float]]]:
     at = list(zip(xs, medians, strict=True))
-    return list(zip(at, at[1:], strict=False))
+    return list(itertools.pairwise(at))
 
 
 def _steps(points: Sequence[Point]) -> str:
     """The least and the greatest growth between neighbours."""
     xs, medians = [x for x, _ in points], _medians(points)
-    local = [math.log(after / before) / math.log(next_x / x) for (x, before), (next_x, after) in _neighbours(xs, medians)]
+    local = [
+        math.log(after / before) / math.log(next_x / x) for (x, before), (next_x, after) in _neighbours(xs, medians)
+    ]
     return f"{_tenfold(min(local))} to {_tenfold(max(local))}"
 
 

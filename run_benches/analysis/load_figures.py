@@ -1,6 +1,7 @@
 """What a stored load test says, as values: what was not run, CPU a request, the load that was offered over time.
 
-Why apart from the page: the same figures stand on the page, in its pictures and in the performance document, and are formed once.
+Why apart from the page: the same figures stand on the page, in its pictures and in the performance document, and are
+formed once.
 """
 
 from collections.abc import Sequence
@@ -13,8 +14,8 @@ from run_benches.store.loads import Curves, Declared, LoadRun, Result, Stage, St
 
 @dataclass(frozen=True)
 class Measured:
-    """A scenario that has figures: its results, of which each repeat is of processes of its own. Where one window is described, in curves
-    and tables, it is the first's."""
+    """A scenario that has figures: its results, of which each repeat is of processes of its own. Where one window is
+    described, in curves and tables, it is the first's."""
 
     name: str
     curves: Curves
@@ -57,13 +58,17 @@ def not_run(run: LoadRun) -> list[tuple[str, str]]:
         if result is None:
             found.append((name, "; ".join(cell.reasons) or "no reason was stored"))
             continue
-        found += [(f"{name}: {operation.operation}", operation.reason or "no reason was stored") for operation in result.cells if operation.state != "ran"]
+        found += [
+            (f"{name}: {operation.operation}", operation.reason or "no reason was stored")
+            for operation in result.cells
+            if operation.state != "ran"
+        ]
     return found
 
 
 def server_cpu_ns(result: Result) -> float | None:
-    """CPU of the server for each right answer, failed requests and what it does between several windows included: of a server that the load
-    tool did not start, nothing is known, and of no answer nothing."""
+    """CPU of the server for each right answer, failed requests and what it does between several windows included: of a
+    server that the load tool did not start, nothing is known, and of no answer nothing."""
     server = result.processes.server_throughout or result.processes.server
     return server.seconds / result.total.ok * 1e9 if server and result.total.ok else None
 
@@ -80,19 +85,22 @@ def throughput(result: Result) -> str:
 
 
 def client_limited(result: Result) -> bool:
-    """Whether the client was the bottleneck of the throughput. Where all that was offered was answered, it was late in the tail alone."""
+    """Whether the client was the bottleneck of the throughput. Where all that was offered was answered, it was late in
+    the tail alone."""
     everything = result.loop == "open" and result.total.ok == result.total.scheduled
     return result.validity == "client_bound" and not everything
 
 
 def server_own_ns(result: Result, operation: Declared) -> float | None:
-    """The mean of what the server itself measured from the head of a request to its answer, where all answers on the route are of this
-    operation: their number says so."""
+    """The mean of what the server itself measured from the head of a request to its answer, where all answers on the
+    route are of this operation: their number says so."""
     route, before, after = _route(operation, result.scenario.data.name), result.counters.before, result.counters.after
     sent = next(cell.counts.sent for cell in result.cells if cell.operation == operation.name)
     if route is None or before is None or after is None:
         return None
-    answers, nanoseconds = (after.get(f"{of} {route}", 0) - before.get(f"{of} {route}", 0) for of in ("answers", "answer_ns"))
+    answers, nanoseconds = (
+        after.get(f"{of} {route}", 0) - before.get(f"{of} {route}", 0) for of in ("answers", "answer_ns")
+    )
     return nanoseconds / answers if answers and answers == sent and not operation.follow else None
 
 
@@ -118,16 +126,27 @@ def at(statistics: Statistics | None, quantile: float) -> tuple[bool, float | No
 
 
 def by_second(result: Result) -> list[int]:
-    """Right answers of all operations in each second of the window; its last one only if it is whole, but for a hundredth."""
-    return [count for part in _windows(result) for count in _each_second(part.window, [cell.ok_by_second for cell in part.cells])]
+    """Right answers of all operations in each second of the window; its last one only if it is whole, but for a
+    hundredth."""
+    return [
+        count
+        for part in _windows(result)
+        for count in _each_second(part.window, [cell.ok_by_second for cell in part.cells])
+    ]
 
 
 def lost_by_second(result: Result) -> list[int]:
-    """Requests of all operations that failed or were dropped in each second, as `by_second` has the right answers; empty if none was."""
-    lost = [[seconds for cell in part.cells for seconds in (cell.failed_by_second, cell.dropped_by_second)] for part in _windows(result)]
+    """Requests of all operations that failed or were dropped in each second, as `by_second` has the right answers;
+    empty if none was."""
+    lost = [
+        [seconds for cell in part.cells for seconds in (cell.failed_by_second, cell.dropped_by_second)]
+        for part in _windows(result)
+    ]
     if not any(seconds for part in lost for seconds in part):
         return []
-    return [count for part, found in zip(_windows(result), lost, strict=True) for count in _each_second(part.window, found)]
+    return [
+        count for part, found in zip(_windows(result), lost, strict=True) for count in _each_second(part.window, found)
+    ]
 
 
 def _windows(result: Result) -> Sequence[Result | Stage]:
@@ -150,7 +169,11 @@ def offered(schedule: dict[str, Any]) -> list[Point]:
         case "step":
             rates = schedule["rates"]
             length = seconds / len(rates)
-            return [point for place, rate in enumerate(rates) for point in (Point(place * length, rate), Point((place + 1) * length, rate))]
+            return [
+                point
+                for place, rate in enumerate(rates)
+                for point in (Point(place * length, rate), Point((place + 1) * length, rate))
+            ]
         case "burst":
             return _bursts(schedule, seconds)
         case _:

@@ -1,8 +1,10 @@
-"""What a load test says of where time goes: shares of CPU, and the way from the ladder's highest rung to an answer under load.
+"""What a load test says of where time goes: shares of CPU, and the way from the ladder's highest rung to an answer
+under load.
 
-Why no differences: one is told only between what took turns, and scenarios of a run follow one another. So each figure here is of
-one window: shares of what was used in it, and means over the very same requests, whose differences are sums and no comparisons. The
-ladder's rung stands beside them as it was measured, of another run, and no ratio is formed with it.
+Why no differences: one is told only between what took turns, and scenarios of a run follow one another. So each figure
+here is of one window: shares of what was used in it, and means over the very same requests, whose differences are sums
+and no comparisons. The ladder's rung stands beside them as it was measured, of another run, and no ratio is formed with
+it.
 """
 
 from dataclasses import dataclass
@@ -19,9 +21,9 @@ ROWS_OF_A_LIST = 20
 
 @dataclass(frozen=True)
 class Step:
-    """An operation under load, in nanoseconds: the mean time from its start to its end, and how much of it is the server's own, by its
-    metrics; in an open loop also the mean time before that, and which part of it the client itself was late; the server's CPU where the
-    scenario has no other operation."""
+    """An operation under load, in nanoseconds: the mean time from its start to its end, and how much of it is the
+    server's own, by its metrics; in an open loop also the mean time before that, and which part of it the client itself
+    was late; the server's CPU where the scenario has no other operation."""
 
     scenario: str
     operation: str
@@ -36,14 +38,16 @@ class Step:
 
 def believed(run: LoadRun) -> list[tuple[str, Result]]:
     """The results that no rule forbids to speak of."""
-    return [(one.name, one.first) for one in load_figures.measured(run) if one.first.validity in ("valid", "client_bound")]
+    return [
+        (one.name, one.first) for one in load_figures.measured(run) if one.first.validity in ("valid", "client_bound")
+    ]
 
 
 @dataclass(frozen=True)
 class Limit:
-    """What limited a scenario, in words, as far as that is known, and the CPU over its window: the server's share of what both sides used,
-    the kernel's share of the server's, the server's as a part of one processor, and what a thread of the
-    client used or was ready for."""
+    """What limited a scenario, in words, as far as that is known, and the CPU over its window: the server's share of
+    what both sides used, the kernel's share of the server's, the server's as a part of one processor, and what a thread
+    of the client used or was ready for."""
 
     scenario: str
     words: str
@@ -84,7 +88,8 @@ def _words(result: Result, used: float | None) -> str:
 
 
 def steps(load: LoadRun, run: Run) -> list[Step]:
-    """Every operation that was measured, beside the ladder's highest rung where that has such a request and is of a like machine."""
+    """Every operation that was measured, beside the ladder's highest rung where that has such a request and is of a
+    like machine."""
     like = load.machine.likeness(run.machine).alike
     found = []
     for name, result in believed(load):
@@ -94,11 +99,27 @@ def steps(load: LoadRun, run: Run) -> list[Step]:
             if cell.service:
                 request = _request(declared[cell.operation], result.scenario.data.name)
                 rung_ns = _rung_ns(run, request) if like and request else None
-                found.append(_step(name, cell, request, rung_ns, alone, load_figures.server_own_ns(result, declared[cell.operation])))
+                found.append(
+                    _step(
+                        name,
+                        cell,
+                        request,
+                        rung_ns,
+                        alone,
+                        load_figures.server_own_ns(result, declared[cell.operation]),
+                    )
+                )
     return found
 
 
-def _step(name: str, cell: Operation, request: str | None, rung_ns: float | None, server_cpu_ns: float | None, own_ns: float | None) -> Step:
+def _step(
+    name: str,
+    cell: Operation,
+    request: str | None,
+    rung_ns: float | None,
+    server_cpu_ns: float | None,
+    own_ns: float | None,
+) -> Step:
     assert cell.service
     waited = cell.response.mean - cell.service.mean if cell.response else None
     lag = cell.send_lag.mean if cell.response and cell.send_lag else None

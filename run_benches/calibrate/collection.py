@@ -1,9 +1,10 @@
-"""Filling the pool: rounds of pairs of a revision with itself, under every condition, each job stored before the next begins.
+"""Filling the pool: rounds of pairs of a revision with itself, under every condition, each job stored before the next
+begins.
 
-Why rounds: a round is one pair of every target under every condition; in some rounds also one pair of each planted slow-down, and one
-process of every target as Criterion runs it (under one condition after the other). All are in an order of their own, so that an hour of
-the machine falls on all of them alike, and a pool that was cut off has as much of each. What a round needs is known before it, and one
-that the budget has no time for is not begun.
+Why rounds: a round is one pair of every target under every condition; in some rounds also one pair of each planted
+slow-down, and one process of every target as Criterion runs it (under one condition after the other). All are in an
+order of their own, so that an hour of the machine falls on all of them alike, and a pool that was cut off has as much
+of each. What a round needs is known before it, and one that the budget has no time for is not begun.
 """
 
 import json
@@ -45,22 +46,30 @@ PLANTED_SHARES = (0.03, 0.05)
 LADDER = "ladder"
 
 WEIGHED_STEPS, WEIGHED_SHARE, WEIGHED_PAIRS = 2000, 0.05, 12
-"""Steps are weighed twice, by so many pairs: first many of them, then as many as the first said are this share of the row. It is near
-the planted ones, since a few steps hide in the work around them, and what hides is not in proportion."""
+"""Steps are weighed twice, by so many pairs: first many of them, then as many as the first said are this share of the
+row. It is near the planted ones, since a few steps hide in the work around them, and what hides is not in proportion.
+"""
 
 LEAST_WEIGHT = 0.05
-"""By so much the first weighing slows the layer's own row down at least, and the second by half of it; less is noise."""
+"""By so much the first weighing slows the layer's own row down at least, and the second by half of it; less is noise.
+"""
 
-DRIVEN = runs.Design(seed=0, processes=1, sample_size=20, warm_up_s=0.1, measurement_s=0.3, tuples=0, lane_s=0.0, budget_s=None, plan=[])
+DRIVEN = runs.Design(
+    seed=0, processes=1, sample_size=20, warm_up_s=0.1, measurement_s=0.3, tuples=0, lane_s=0.0, budget_s=None, plan=[]
+)
 """The processes that Criterion drives: short ones, or nobody could afford hundreds of them."""
 
-PUBLISHED = runs.Design(seed=0, processes=1, sample_size=20, warm_up_s=3.0, measurement_s=5.0, tuples=0, lane_s=0.0, budget_s=None, plan=[])
-"""Criterion with the settings of `cargo bench`: eight seconds a row, so that only one row of each target can afford it."""
+PUBLISHED = runs.Design(
+    seed=0, processes=1, sample_size=20, warm_up_s=3.0, measurement_s=5.0, tuples=0, lane_s=0.0, budget_s=None, plan=[]
+)
+"""Criterion with the settings of `cargo bench`: eight seconds a row, so that only one row of each target can afford it.
+"""
 
 DESIGNS: dict[Kind, runs.Design] = {"process": DRIVEN, "published": PUBLISHED}
 
 PLANTED_EVERY, DRIVEN_EVERY = 2, 4
-"""Plants are in every second round and Criterion's processes in every fourth: pairs are what most of the time is for."""
+"""Plants are in every second round and Criterion's processes in every fourth: pairs are what most of the time is for.
+"""
 
 COMPARED_ROUNDS = 10
 """A whole comparison takes about as long as so many pairs of each row: the screen, and fresh pairs of a quarter."""
@@ -127,7 +136,8 @@ class Collection:
             self.comparison()
 
     def rounds(self, most: int, end: float) -> None:
-        """The first `most` rounds of the pool, but for what is done of them, as long as each ends before `end` of the monotonic clock."""
+        """The first `most` rounds of the pool, but for what is done of them, as long as each ends before `end` of the
+        monotonic clock."""
         done = {Job(entry.round, entry.kind, entry.target, entry.condition, entry.plant) for entry in self.pool.entries}
         try:
             with self._line:
@@ -148,13 +158,23 @@ class Collection:
         path = self._context.folder / f"comparison-{number + 1}.json"
         compared = comparisons.load(path) if path.exists() else self._compared(number)
         ComparisonRun(compared, path, (self._targets, self._targets), self._facts(), self._context.timeout_s).go()
-        verdicts: Counter[str] = Counter(row.judgement.verdict if row.judgement else row.state for row in compared.rows.values())
+        verdicts: Counter[str] = Counter(
+            row.judgement.verdict if row.judgement else row.state for row in compared.rows.values()
+        )
         seconds = round(time.monotonic() - began, 1)
-        pool.add(self.pool, Entry(number, "comparison", "all", QUIET, seconds, outcome=compared.outcome, verdicts=dict(verdicts)), self._path)
+        pool.add(
+            self.pool,
+            Entry(number, "comparison", "all", QUIET, seconds, outcome=compared.outcome, verdicts=dict(verdicts)),
+            self._path,
+        )
 
     def _compared(self, number: int) -> Comparison:
         origin, facts = self.pool.origin, self._facts()
-        rows = {id: Row("not_run", [], one, new_comparison.margin(id)) for id, one in facts.items() if id.partition("/")[0] != SENTINELS}
+        rows = {
+            id: Row("not_run", [], one, new_comparison.margin(id))
+            for id, one in facts.items()
+            if id.partition("/")[0] != SENTINELS
+        }
         seed = random.Random(f"{self._seed}:comparison:{number}").getrandbits(32)
         return Comparison(
             schema=comparisons.SCHEMA,
@@ -167,7 +187,15 @@ class Collection:
             machine=origin.machine,
             build=origin.build,
             engine={},
-            design=Design(seed, new_comparison.ALPHA, new_comparison.CONTROL_ALPHA, new_comparison.SCREEN_PAIRS, None, pairing.TURNS, None),
+            design=Design(
+                seed,
+                new_comparison.ALPHA,
+                new_comparison.CONTROL_ALPHA,
+                new_comparison.SCREEN_PAIRS,
+                None,
+                pairing.TURNS,
+                None,
+            ),
             rows=rows,
             controls={id: Control("sentinel") for id in facts if id not in rows},
             left_out={},
@@ -179,15 +207,23 @@ class Collection:
     def _announce(self, rounds: int, round_s: float) -> None:
         """What the budget buys, before it is spent."""
         if rounds < 1:
-            raise Complaint(f"a round of these rows takes about {duration(round_s)}: give a larger --budget, or name fewer with --rows")
-        there = min((len(error_rates.table(self.pool.of("pair", condition)).rounds) for condition in CONDITIONS), default=0)
+            raise Complaint(
+                f"a round of these rows takes about {duration(round_s)}: give a larger --budget, or name fewer with --rows"
+            )
+        there = min(
+            (len(error_rates.table(self.pool.of("pair", condition)).rounds) for condition in CONDITIONS), default=0
+        )
         rows = sum(len(rows) for layer, rows in self._rows.items() if layer != SENTINELS)
         drawn = (there + rounds) // judge.deciding_pairs(rows)
         judged = drawn * rows * len(CONDITIONS)
         best = judge.bound(0, judged)
         fit = f"{rows} rows; a round takes about {duration(round_s)}, {figures.plural(rounds, 'round')} fit, {there} are in the pool"
         draws = f"{figures.plural(drawn, 'verdict')} on each row under each condition"
-        bound = f"{draws}, and false alarms, at best, in 0 of {judged}: at most {figures.percent(best)}" if best else "too few for a verdict yet"
+        bound = (
+            f"{draws}, and false alarms, at best, in 0 of {judged}: at most {figures.percent(best)}"
+            if best
+            else "too few for a verdict yet"
+        )
         print(f"{fit}: {bound}", file=sys.stderr)
 
     def _round(self, number: int, plants: Sequence[Plant]) -> list[Job]:
@@ -196,9 +232,16 @@ class Collection:
             driven = CONDITIONS[number // DRIVEN_EVERY % len(CONDITIONS)]
             kinds: tuple[Kind, ...] = ("process", "published")
             layers = [layer for layer in self._rows if layer != SENTINELS]
-            found += [Job(number, kind, layer, driven) for kind in kinds for layer in layers if self._driven_rows(kind, layer)]
+            found += [
+                Job(number, kind, layer, driven) for kind in kinds for layer in layers if self._driven_rows(kind, layer)
+            ]
         if number % PLANTED_EVERY == 0:
-            found += [Job(number, "plant", target, QUIET, plant) for plant in plants for target in (plant.layer, LADDER) if target in self._rows]
+            found += [
+                Job(number, "plant", target, QUIET, plant)
+                for plant in plants
+                for target in (plant.layer, LADDER)
+                if target in self._rows
+            ]
         random.Random(f"{self._seed}:{number}").shuffle(found)
         return found
 
@@ -214,7 +257,12 @@ class Collection:
         if took:
             return statistics.fmean(took)
         if job.kind in DESIGNS:
-            return plan.layer_s(DESIGNS[job.kind], job.target, [self._rows[job.target][id] for id in self._driven_rows(job.kind, job.target)], self._costs)
+            return plan.layer_s(
+                DESIGNS[job.kind],
+                job.target,
+                [self._rows[job.target][id] for id in self._driven_rows(job.kind, job.target)],
+                self._costs,
+            )
         return comparison_run.seconds_of(job.target, rows, self._context.turns, self._costs)
 
     def _do(self, job: Job) -> None:
@@ -231,11 +279,18 @@ class Collection:
     def _pair(self, entry: Entry, limit_s: float) -> None:
         """A pair of a target with itself; with a plant it is the target that can be slowed down, and side B is."""
         target = (self._slowed if entry.plant else self._targets)[entry.target]
-        a, b = ({"STRATA_PLANT": f"{entry.plant.layer}:{steps}"} if entry.plant else {} for steps in (0, entry.plant.steps if entry.plant else 0))
+        a, b = (
+            {"STRATA_PLANT": f"{entry.plant.layer}:{steps}"} if entry.plant else {}
+            for steps in (0, entry.plant.steps if entry.plant else 0)
+        )
         sides = PairSide(target, a, "a"), PairSide(target, b, "b")
         name = f"{self._seed}:{entry.round}:{entry.kind}:{entry.target}:{entry.condition}:{entry.plant}"
         # What is weighed has to be steady: rows of one thread.
-        rows = {id: facts for id, facts in self._rows[entry.target].items() if entry.kind != "weighing" or facts.threads == 1}
+        rows = {
+            id: facts
+            for id, facts in self._rows[entry.target].items()
+            if entry.kind != "weighing" or facts.threads == 1
+        }
         outcome = pairing.measure(self._context, sides, rows, entry.round, name, limit_s)
         entry.failures = outcome.failures
         for id, point in outcome.points.items():
@@ -250,14 +305,21 @@ class Collection:
         """The times of an operation on either side, as kept of a pair; the first four turns are warm-up."""
         kept = json.loads(jobs.kept_turns(self._context.folder, id).read_text(encoding="utf-8").splitlines()[-1])
         assert kept["job"] == name
-        a, b = ([nanoseconds / kept["operations"] for side, nanoseconds, _ in kept["turns"][4:] if side == wanted] for wanted in (0, 1))
+        a, b = (
+            [nanoseconds / kept["operations"] for side, nanoseconds, _ in kept["turns"][4:] if side == wanted]
+            for wanted in (0, 1)
+        )
         return a, b
 
     def _process(self, entry: Entry, limit_s: float) -> None:
         """A process as Criterion runs it, against the last one under the same condition, if its files are still there."""
         folder = self._context.folder / entry.kind
-        context = jobs.RunContext(self._suites, DESIGNS[entry.kind], folder, self._context.timeout_s, self._context.tick)
-        outcome = jobs.measure_layer(context, plan.Job(entry.round, "time", entry.target), self._driven_rows(entry.kind, entry.target), limit_s)
+        context = jobs.RunContext(
+            self._suites, DESIGNS[entry.kind], folder, self._context.timeout_s, self._context.tick
+        )
+        outcome = jobs.measure_layer(
+            context, plan.Job(entry.round, "time", entry.target), self._driven_rows(entry.kind, entry.target), limit_s
+        )
         entry.failures = outcome.failures
         last = entry.round - DRIVEN_EVERY * len(CONDITIONS)
         old, new = _samples(folder, last, entry.target), _samples(folder, entry.round, entry.target)
@@ -276,7 +338,8 @@ class Collection:
         return [layer for layer in PLANTED_LAYERS if layer in self._rows]
 
     def _plants(self) -> list[Plant]:
-        """Slow-downs of the wanted shares, by the weight of a step in each layer's own row; none where no row feels many steps."""
+        """Slow-downs of the wanted shares, by the weight of a step in each layer's own row; none where no row feels
+        many steps."""
         found = []
         for layer in self._plantable():
             weight = self._weight(Plant(layer, WEIGHED_STEPS), 0)
@@ -302,12 +365,25 @@ def kind_of(id: str, facts: Facts) -> str:
         return "locking"
     if facts.clock == "cpu":
         return "over TCP"
-    return "several threads" if facts.threads > 1 else "writing, one thread" if facts.changes_store else "reading, one thread"
+    return (
+        "several threads"
+        if facts.threads > 1
+        else "writing, one thread"
+        if facts.changes_store
+        else "reading, one thread"
+    )
 
 
 def _samples(folder: Path, number: int, target: str) -> dict[str, list[float]]:
-    found = {id: samples for process in _processes(folder, number, target) for id, samples in criterion_output.read(process).rows.items()}
-    return {id: [time / count for time, count in zip(samples.times_ns, samples.iterations, strict=True)] for id, samples in found.items()}
+    found = {
+        id: samples
+        for process in _processes(folder, number, target)
+        for id, samples in criterion_output.read(process).rows.items()
+    }
+    return {
+        id: [time / count for time, count in zip(samples.times_ns, samples.iterations, strict=True)]
+        for id, samples in found.items()
+    }
 
 
 def _processes(folder: Path, number: int, target: str) -> list[Path]:
@@ -320,7 +396,11 @@ def _chosen(suite: Suite, words: list[str]) -> dict[str, Facts]:
     rows = suite.facts.rows
     if suite.layer == SENTINELS:
         return rows
-    return {id: facts for id, facts in rows.items() if (selection.chosen(id, words) if words else id.split("/")[2] == new_comparison.COMPARED_SUBJECT)}
+    return {
+        id: facts
+        for id, facts in rows.items()
+        if (selection.chosen(id, words) if words else id.split("/")[2] == new_comparison.COMPARED_SUBJECT)
+    }
 
 
 def _usual(old: Sequence[float], new: Sequence[float], seed: str) -> tuple[float, float, float, float] | None:

@@ -1,16 +1,17 @@
-"""From a pool of pairs to rates of error: how often verdicts are wrong, with counts and exact bounds. Pure: a pool in, results out.
+"""From a pool of pairs to rates of error: how often verdicts are wrong, with counts and exact bounds. Pure: a pool in,
+results out.
 
-Why drawn: a whole comparison takes long, and tells of each row once. So pairs are measured once, and comparisons are drawn from them
-without replacement, judged by the very code that judges a real one. Rounds are drawn whole, for all rows together, as a real comparison
-has them. Bounds count disjoint draws alone; what many shuffles of the same pool give on average is steadier, but has no bound of its own,
-since they share pairs.
+Why drawn: a whole comparison takes long, and tells of each row once. So pairs are measured once, and comparisons are
+drawn from them without replacement, judged by the very code that judges a real one. Rounds are drawn whole, for all
+rows together, as a real comparison has them. Bounds count disjoint draws alone; what many shuffles of the same pool
+give on average is steadier, but has no bound of its own, since they share pairs.
 
-Only fresh pairs can call a row changed, so false alarms and coverage are counted where every row gets them: in comparisons of one layer
-each, the smallest family that Holm corrects for, which have no screen. Power is that of whole comparisons: the screen comes first, and
-may call a slower row the same.
+Only fresh pairs can call a row changed, so false alarms and coverage are counted where every row gets them: in
+comparisons of one layer each, the smallest family that Holm corrects for, which have no screen. Power is that of whole
+comparisons: the screen comes first, and may call a slower row the same.
 
-A known effect is added to one side for power. Real plants (a build whose side B does more work) show that this is what a real slow-down
-looks like.
+A known effect is added to one side for power. Real plants (a build whose side B does more work) show that this is what
+a real slow-down looks like.
 
 History of the format of the results:
   schema 1: the first.
@@ -29,7 +30,7 @@ from typing import Literal
 
 from run_benches.analysis import effects
 from run_benches.analysis.findings import ACROSS
-from run_benches.calibrate.disturbance import CONDITIONS, DISK, LOADS
+from run_benches.calibrate.disturbance import CONDITIONS, LOADS
 from run_benches.compare import attribution
 from run_benches.stats import estimates, judge
 from run_benches.stats.judge import Judgement
@@ -53,7 +54,8 @@ NO_FACTS = Facts("", "ops", 1.0, 1)
 
 @dataclass(frozen=True)
 class Rules:
-    """Those of a comparison: pairs of the screen, levels, the margin of each row (a share), and the target whose rows are its controls."""
+    """Those of a comparison: pairs of the screen, levels, the margin of each row (a share), and the target whose rows
+    are its controls."""
 
     screen_pairs: int
     alpha: float
@@ -83,12 +85,12 @@ class Power:
 
 @dataclass
 class Condition:
-    """What the pairs of one condition gave. Of comparisons of one layer, whose rows are all decided by fresh pairs: `false_alarms` are
-    rows called slower or faster though nothing had changed, `by_kind` those of each kind of row, `alarming` the comparisons with at least
-    one, `shuffled` the share of false alarms over many shuffles, `coverage` the intervals that hold 0, and `p_values` those of all rows.
-    Of whole comparisons, so many as `comparisons`: `screened` are the rows that the screen settled, `contaminated` the comparisons whose
-    controls alarmed, and `power` is by the slow-down in percent; `found` are the rows called slower by that and by kind. `usual` is by the
-    tool."""
+    """What the pairs of one condition gave. Of comparisons of one layer, whose rows are all decided by fresh pairs:
+    `false_alarms` are rows called slower or faster though nothing had changed, `by_kind` those of each kind of row,
+    `alarming` the comparisons with at least one, `shuffled` the share of false alarms over many shuffles, `coverage`
+    the intervals that hold 0, and `p_values` those of all rows. Of whole comparisons, so many as `comparisons`:
+    `screened` are the rows that the screen settled, `contaminated` the comparisons whose controls alarmed, and `power`
+    is by the slow-down in percent; `found` are the rows called slower by that and by kind. `usual` is by the tool."""
 
     rounds: int
     rows: int
@@ -108,8 +110,8 @@ class Condition:
 
 @dataclass
 class Planted:
-    """A real slow-down of a layer: its size as planned and as measured (95 % interval; shares), how often drawn comparisons found it in
-    the layer's own row, and how often they named the layer."""
+    """A real slow-down of a layer: its size as planned and as measured (95 % interval; shares), how often drawn
+    comparisons found it in the layer's own row, and how often they named the layer."""
 
     layer: str
     share: float
@@ -165,13 +167,17 @@ class Table:
 
     def of(self, rounds: list[int]) -> dict[str, list[tuple[float, float]]]:
         """The rows that have a pair in all of these rounds."""
-        return {row: [cells[number] for number in rounds] for row, cells in self.cells.items() if all(number in cells for number in rounds)}
+        return {
+            row: [cells[number] for number in rounds]
+            for row, cells in self.cells.items()
+            if all(number in cells for number in rounds)
+        }
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """A whole comparison out of the pool: its verdicts, the margins, the fresh pairs of every row, whether it needed them or not, and
-    whether a control alarmed, if there are any."""
+    """A whole comparison out of the pool: its verdicts, the margins, the fresh pairs of every row, whether it needed
+    them or not, and whether a control alarmed, if there are any."""
 
     judgements: dict[str, Judgement]
     margins: dict[str, float]
@@ -201,7 +207,8 @@ def table(entries: Iterable[Entry]) -> Table:
 
 
 def _of_whole_rounds(entries: list[Entry]) -> list[Entry]:
-    """Without those of a round that was cut off: a comparison that draws it would lack all rows of the targets that it has not."""
+    """Without those of a round that was cut off: a comparison that draws it would lack all rows of the targets that it
+    has not."""
     targets: dict[int, set[str]] = {}
     for entry in entries:
         targets.setdefault(entry.round, set()).add(entry.target)
@@ -210,20 +217,30 @@ def _of_whole_rounds(entries: list[Entry]) -> list[Entry]:
 
 
 def comparisons(pairs: Table, rules: Rules, rng: random.Random, added: float = 0.0) -> Iterator[Drawn]:
-    """Whole comparisons that share no pair, as many as there are pairs for; `added` is a share by which side B of each row is slower."""
+    """Whole comparisons that share no pair, as many as there are pairs for; `added` is a share by which side B of each
+    row is slower."""
     left, effect = pairs.rounds, log1p(added)
     rng.shuffle(left)
     while len(left) >= rules.screen_pairs:
         screen, left = pairs.of(left[: rules.screen_pairs]), left[rules.screen_pairs :]
         rows = {id: cells for id, cells in screen.items() if not _is_control(id, rules)}
-        margins = {id: judge.margin_of(rules.margin(id), statistics.median(a_ns for _, a_ns in cells)) for id, cells in rows.items()}
-        judgements = {id: found for id, cells in rows.items() if (found := judge.screened(_effects(cells, effect), margins[id]))}
+        margins = {
+            id: judge.margin_of(rules.margin(id), statistics.median(a_ns for _, a_ns in cells))
+            for id, cells in rows.items()
+        }
+        judgements = {
+            id: found for id, cells in rows.items() if (found := judge.screened(_effects(cells, effect), margins[id]))
+        }
         count = judge.deciding_pairs(max(1, len(rows) - len(judgements)))
         if len(left) < count:
             return
         fresh, left = pairs.of(left[:count]), left[count:]
-        judgements |= _decided({id: _effects(fresh[id], effect) for id in rows if id not in judgements and id in fresh}, margins, rules)
-        controls = {id: _effects(screen[id] + fresh[id], 0.0) for id in screen if _is_control(id, rules) and id in fresh}
+        judgements |= _decided(
+            {id: _effects(fresh[id], effect) for id in rows if id not in judgements and id in fresh}, margins, rules
+        )
+        controls = {
+            id: _effects(screen[id] + fresh[id], 0.0) for id in screen if _is_control(id, rules) and id in fresh
+        }
         alarmed = any(alarm for _, alarm in judge.alarms(controls, rules.control_alpha).values()) if controls else None
         yield Drawn(judgements, margins, {id: fresh[id] for id in rows if id in fresh}, alarmed)
 
@@ -240,19 +257,28 @@ def decisions(pairs: Table, rules: Rules, rng: random.Random) -> Iterator[dict[s
         while len(left) >= count:
             there, left = pairs.of(left[:count]), left[count:]
             fresh = {id: there[id] for id in rows if id in there}
-            margins = {id: judge.margin_of(rules.margin(id), statistics.median(a_ns for _, a_ns in cells)) for id, cells in fresh.items()}
+            margins = {
+                id: judge.margin_of(rules.margin(id), statistics.median(a_ns for _, a_ns in cells))
+                for id, cells in fresh.items()
+            }
             yield _decided({id: _effects(cells, 0.0) for id, cells in fresh.items()}, margins, rules)
 
 
 def _decided(rows: dict[str, list[float]], margins: dict[str, float], rules: Rules) -> dict[str, Judgement]:
     """The early look at these rows, and the last one at those that it leaves open."""
     early = judge.clear(rows, margins, rules.alpha, len(rows))
-    return early | judge.decide({id: effects for id, effects in rows.items() if id not in early}, margins, rules.alpha, len(rows))
+    return early | judge.decide(
+        {id: effects for id, effects in rows.items() if id not in early}, margins, rules.alpha, len(rows)
+    )
 
 
 def results(pool: Pool, rules: Rules, shuffles: int = SHUFFLES, fingerprint: str | None = None) -> Results:
     """Everything that the pool tells; `fingerprint` is that of the sources that judge it now."""
-    conditions = {name: _condition(pool, name, rules, shuffles) for name in CONDITIONS if any(entry.condition == name for entry in pool.entries)}
+    conditions = {
+        name: _condition(pool, name, rules, shuffles)
+        for name in CONDITIONS
+        if any(entry.condition == name for entry in pool.entries)
+    }
     plants = _plants(pool, rules)
     wholes = [entry for entry in pool.entries if entry.kind == "comparison"]
     return Results(
@@ -294,10 +320,19 @@ def _condition(pool: Pool, name: str, rules: Rules, shuffles: int) -> Condition:
         shuffled=round(shuffled.count / shuffled.of, 6) if shuffled.of else None,
         coverage=rate(sum((one.low or 0.0) <= 0 <= (one.high or 0.0) for one in found), len(found)),
         p_values=[round(one.p, 5) for one in found if one.p is not None],
-        screened=together(rate(sum(one.stage == "screen" for one in drawn.judgements.values()), len(drawn.judgements)) for drawn in whole),
+        screened=together(
+            rate(sum(one.stage == "screen" for one in drawn.judgements.values()), len(drawn.judgements))
+            for drawn in whole
+        ),
         contaminated=rate(sum(one.alarmed is True for one in whole), sum(one.alarmed is not None for one in whole)),
         power={percent: _power(drawn) for percent, drawn in slowed.items()},
-        found={percent: {kind: together(_changed(one.judgements, rows_of) for one in drawn) for kind, rows_of in _kinds(pool).items()} for percent, drawn in slowed.items()},
+        found={
+            percent: {
+                kind: together(_changed(one.judgements, rows_of) for one in drawn)
+                for kind, rows_of in _kinds(pool).items()
+            }
+            for percent, drawn in slowed.items()
+        },
         usual=_usual(pool, name, rules),
     )
 
@@ -320,8 +355,17 @@ def _usual(pool: Pool, condition: str, rules: Rules) -> dict[str, Rate]:
     rates = []
     kinds: tuple[Kind, ...] = ("pair", "process", "published")
     for kind in kinds:
-        changes = [Change(*figures) for entry in pool.of(kind, condition) if entry.target != rules.controls for figures in entry.usual if figures]
-        rates += [rate(sum(one.changed for one in changes), len(changes)), rate(sum(one.listed for one in changes), len(changes))]
+        changes = [
+            Change(*figures)
+            for entry in pool.of(kind, condition)
+            if entry.target != rules.controls
+            for figures in entry.usual
+            if figures
+        ]
+        rates += [
+            rate(sum(one.changed for one in changes), len(changes)),
+            rate(sum(one.listed for one in changes), len(changes)),
+        ]
     return dict(zip(USUAL_TOOLS, rates, strict=True))
 
 
@@ -335,7 +379,9 @@ def own_row(pool: Pool, layer: str) -> str | None:
 
 def weight(pool: Pool, plant: Plant) -> float | None:
     """By which share a plant that was weighed slows the layer's own row down."""
-    cells = table(entry for entry in pool.of("weighing", QUIET) if entry.plant == plant).cells.get(own_row(pool, plant.layer) or "")
+    cells = table(entry for entry in pool.of("weighing", QUIET) if entry.plant == plant).cells.get(
+        own_row(pool, plant.layer) or ""
+    )
     return effects.share(_middle(cells)) if cells else None
 
 
@@ -352,12 +398,17 @@ def _plants(pool: Pool, rules: Rules) -> list[Planted]:
 
 
 def _planted(pool: Pool, plant: Plant, entries: list[Entry], rules: Rules) -> Planted | None:
-    """Layers below the plant cannot feel it: in a drawn comparison their rows are those of the pool, of the same rounds."""
+    """Layers below the plant cannot feel it: in a drawn comparison their rows are those of the pool, of the same
+    rounds."""
     layers = [layer for layer in pool.origin.code if layer not in ACROSS]
     slowed, own = table(entries), own_row(pool, plant.layer)
     if plant.share is None or own is None or own not in slowed.cells:
         return None
-    below = [entry for entry in pool.of("pair", QUIET) if entry.target in layers[: layers.index(plant.layer)] and entry.round in slowed.cells[own]]
+    below = [
+        entry
+        for entry in pool.of("pair", QUIET)
+        if entry.target in layers[: layers.index(plant.layer)] and entry.round in slowed.cells[own]
+    ]
     drawn = list(comparisons(table([*entries, *below]), rules, random.Random(f"{pool.origin.seed}:{plant}")))
     size = estimates.location([effect for effect, _ in slowed.cells[own].values()])
     assert size is not None
@@ -380,10 +431,15 @@ def _share(effect: float) -> float:
 
 
 def _guilty(drawn: Drawn, layers: list[str]) -> str | None:
-    rows = {id: Row("judged", [], NO_FACTS, drawn.margins[id], judgement=judgement) for id, judgement in drawn.judgements.items()}
+    rows = {
+        id: Row("judged", [], NO_FACTS, drawn.margins[id], judgement=judgement)
+        for id, judgement in drawn.judgements.items()
+    }
     for id, cells in drawn.fresh.items():
         if id in rows:
-            rows[id].pairs = [Point(number, effect, a_ns, a_ns * exp(effect)) for number, (effect, a_ns) in enumerate(cells)]
+            rows[id].pairs = [
+                Point(number, effect, a_ns, a_ns * exp(effect)) for number, (effect, a_ns) in enumerate(cells)
+            ]
     return attribution.attribute(rows, layers).guilty
 
 
@@ -392,10 +448,30 @@ def _goals(conditions: dict[str, Condition], plants: list[Planted]) -> list[Goal
     quiet = [conditions[name] for name in (QUIET,) if name in conditions]
     every = list(conditions.values())
     return [
-        goal("rows called changed though nothing had changed", "at most 1 %", together(one.false_alarms for one in every), most=0.01),
-        goal("rows 5 % slower found under load", "at least 95 %", together(one.power["5"].slower for one in loaded), least=0.95),
-        goal("rows 3 % slower found when quiet", "at least 95 %", together(one.power["3"].slower for one in quiet), least=0.95),
-        goal("intervals of decided rows that hold the truth", "at least 93 %", together(one.coverage for one in every), least=0.93),
+        goal(
+            "rows called changed though nothing had changed",
+            "at most 1 %",
+            together(one.false_alarms for one in every),
+            most=0.01,
+        ),
+        goal(
+            "rows 5 % slower found under load",
+            "at least 95 %",
+            together(one.power["5"].slower for one in loaded),
+            least=0.95,
+        ),
+        goal(
+            "rows 3 % slower found when quiet",
+            "at least 95 %",
+            together(one.power["3"].slower for one in quiet),
+            least=0.95,
+        ),
+        goal(
+            "intervals of decided rows that hold the truth",
+            "at least 93 %",
+            together(one.coverage for one in every),
+            least=0.93,
+        ),
         goal("real plants whose layer was named", "at least 95 %", together(one.named for one in plants), least=0.95),
     ]
 

@@ -1,8 +1,9 @@
 """`calibrate`: measures how often our own verdicts are wrong, and publishes it with counts and bounds.
 
-Why on the machine itself: that a test keeps its level on simulated data says that the arithmetic is right. Whether two processes of one
-binary differ by no more than chance on a shared machine, while others load it, is known only from measuring many of them. What was
-measured goes on where it ended, so that hours add up; what is published always comes from all of it.
+Why on the machine itself: that a test keeps its level on simulated data says that the arithmetic is right. Whether two
+processes of one binary differ by no more than chance on a shared machine, while others load it, is known only from
+measuring many of them. What was measured goes on where it ended, so that hours add up; what is published always comes
+from all of it.
 """
 
 import time
@@ -25,7 +26,9 @@ from run_benches.store import fingerprint, pool
 from run_benches.store.pool import Kind, Pool
 
 USUAL_BUDGET_S = 3600.0
-RULES = Rules(new_comparison.SCREEN_PAIRS, new_comparison.ALPHA, new_comparison.CONTROL_ALPHA, new_comparison.margin, SENTINELS)
+RULES = Rules(
+    new_comparison.SCREEN_PAIRS, new_comparison.ALPHA, new_comparison.CONTROL_ALPHA, new_comparison.margin, SENTINELS
+)
 
 SMOKE_ROUNDS = DRIVEN_EVERY * len(CONDITIONS) + 1
 """So many until a process of Criterion has another one before it under the same condition."""
@@ -37,7 +40,8 @@ SMOKE_ROWS = ["encoding/encode/strata"]
 def main(budget_s: float | None, rows: list[str], smoke: bool, timeout_s: float, as_json: bool) -> Exit:
     """Adds to the pool what the budget allows, then publishes what all of it tells."""
     if smoke:
-        RUNS.mkdir(exist_ok=True)  # not the system's folder, which may be in memory: prepared stores are linked from where they lie
+        # not the system's folder, which may be in memory: prepared stores are linked from where they lie
+        RUNS.mkdir(exist_ok=True)
         with scratch.folder(RUNS) as folder:
             return _smoke(folder, timeout_s)
     with alone():
@@ -64,7 +68,12 @@ def _smoke(folder: Path, timeout_s: float) -> Exit:
         collection.comparison()
     found = publish(pool.load(folder / "pool.jsonl"), folder / "results.json")
     print(calibration_report.summary(found))
-    there = {word for entry in collection.pool.entries if entry.usual or entry.kind not in ("pair", "process", "published") for word in (entry.kind, entry.condition)}
+    there = {
+        word
+        for entry in collection.pool.entries
+        if entry.usual or entry.kind not in ("pair", "process", "published")
+        for word in (entry.kind, entry.condition)
+    }
     missing = [word for word in (*get_args(Kind), *CONDITIONS) if word not in there]
     if missing or found.failures:
         nothing, failed = (", ".join(words) or "none" for words in (missing, found.failures))

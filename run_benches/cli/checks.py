@@ -1,7 +1,8 @@
 """All tests, in one command: what CI and the README call.
 
-Why here and not in a script of CI: what is checked must be what a person can check. A step whose tool is missing is skipped and named with
-the command that would install it; a skip is not a pass, so `--full` fails on it. A failing step does not hide the steps after it.
+Why here and not in a script of CI: what is checked must be what a person can check. A step whose tool is missing is
+skipped and named with the command that would install it; a skip is not a pass, so `--full` fails on it. A failing step
+does not hide the steps after it.
 """
 
 import os
@@ -13,7 +14,6 @@ import time
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from run_benches import processes, repository, serialization
 from run_benches.cli import described, library
@@ -29,12 +29,15 @@ from run_benches.setup import brokers, browser, packages, toolchain
 
 CHECKS_SCHEMA = 1
 
-OF_THE_RUNNER = frozenset(f"STRATA_{name}" for name in ("DRIVEN", "TURN", "COUNT", "ROW", "SET", "PLANT", "FACTS_DIR", "TEMPLATES"))
+OF_THE_RUNNER = frozenset(
+    f"STRATA_{name}" for name in ("DRIVEN", "TURN", "COUNT", "ROW", "SET", "PLANT", "FACTS_DIR", "TEMPLATES")
+)
 """What the runner tells the processes it measures: left over in a shell, it would change what is checked."""
 
 
 FEATURES = ("--features", "strata/nats,strata/redis,strata/postgres,strata/tikv,strata/simulated")
-"""All features that a server may have, and the database in memory of the tests: tests are compiled with them once, and alike for each step, because that takes longer than most tests."""
+"""All features that a server may have, and the database in memory of the tests: tests are compiled with them once, and
+alike for each step, because that takes longer than most tests."""
 
 OF_BROKERS = ("brokers", "multicast", "nats", "redis")
 """What the names of the tests that need them have in common."""
@@ -82,16 +85,50 @@ def main(full: bool, as_json: bool) -> Exit:
 
 
 def steps(full: bool) -> list[Step]:
-    """The checks, quick ones first. Those of the whole workspace share what they compile: of one package alone, features would differ."""
+    """The checks, quick ones first. Those of the whole workspace share what they compile: of one package alone,
+    features would differ."""
     release = ["--release", "--workspace"]
     found = [
         Step("format", _cargo(["fmt", "--all", "--check"], "fmt", "rustup component add rustfmt")),
         Step("every bench has its [[bench]]", _bench_stanzas),
+        Step("form of the runner", _form),
         Step("types of the runner", _python("-m", "mypy", "--strict", "run_benches")),
-        Step("tests of the runner", _python("-m", "pytest", "-q", "-n", "auto", "--dist", "loadfile", "run_benches/tests")),
-        Step("lints", _cargo(["clippy", *release, "--all-targets", "--", "-D", "warnings"], "clippy", "rustup component add clippy")),
-        Step("lints of the features", _cargo(["clippy", *release, "--lib", "--bins", *(f"--bench={layer}" for layer in features()), *FEATURES, "--features", "strata/plant", "--", "-D", "warnings"], "clippy", "rustup component add clippy")),
-        Step("tests", _cargo(["test", *release, *FEATURES, "--", *(f"--skip={name}" for name in (*OF_BROKERS, OF_REMOTE_STORES))])),
+        Step(
+            "tests of the runner",
+            _python("-m", "pytest", "-q", "-n", "auto", "--dist", "loadfile", "run_benches/tests"),
+        ),
+        Step(
+            "lints",
+            _cargo(
+                ["clippy", *release, "--all-targets", "--", "-D", "warnings"], "clippy", "rustup component add clippy"
+            ),
+        ),
+        Step(
+            "lints of the features",
+            _cargo(
+                [
+                    "clippy",
+                    *release,
+                    "--lib",
+                    "--bins",
+                    *(f"--bench={layer}" for layer in features()),
+                    *FEATURES,
+                    "--features",
+                    "strata/plant",
+                    "--",
+                    "-D",
+                    "warnings",
+                ],
+                "clippy",
+                "rustup component add clippy",
+            ),
+        ),
+        Step(
+            "tests",
+            _cargo(
+                ["test", *release, *FEATURES, "--", *(f"--skip={name}" for name in (*OF_BROKERS, OF_REMOTE_STORES))]
+            ),
+        ),
         Step("tests over databases", _over_databases),
         Step("tests over NATS and Redis", _over_brokers),
         Step("tests of a server without features", _cargo(["test", *release, "--test", "features"])),
@@ -114,7 +151,10 @@ def steps(full: bool) -> list[Step]:
             Step("clients that people use", _clients),
             Step("tests of strata-lake", _lake),
             Step("calibrate --smoke", _python("run-benches.py", "calibrate", "--smoke")),
-            Step("an hour of everything, and nothing grows", _python("run-benches.py", "load", "sustained", "--", "--test-duration-secs", "3600")),
+            Step(
+                "an hour of everything, and nothing grows",
+                _python("run-benches.py", "load", "sustained", "--", "--test-duration-secs", "3600"),
+            ),
         ]
     return found
 
@@ -181,23 +221,29 @@ def _typed() -> bool:
     if not found or (int(found[1]), int(found[2])) < (7, 82):
         raise Skip("apt-get install curl, of version 7.82 or later")
     # With other targets left out, crates would have other features, and be compiled again.
-    return _build(["test", "--release", "--workspace", *FEATURES, "documentation::what_a_reader_types", "--", "--ignored"])
+    return _build(
+        ["test", "--release", "--workspace", *FEATURES, "documentation::what_a_reader_types", "--", "--ignored"]
+    )
 
 
 def _over_brokers() -> bool:
-    """What is told by real brokers alone. Without one of them, the tests of the others run, and the step counts as skipped."""
+    """What is told by real brokers alone. Without one of them, the tests of the others run, and the step counts as
+    skipped."""
     return _over(brokers.BROKERS, OF_BROKERS)
 
 
 def _over_databases() -> bool:
-    """Several servers over one database. Without PostgreSQL or the double of TiKV the other tests run, and the step counts as skipped."""
+    """Several servers over one database. Without PostgreSQL or the double of TiKV the other tests run, and the step
+    counts as skipped."""
     return _over(brokers.DATABASES, (OF_REMOTE_STORES,))
 
 
 def _over(needed: tuple[str, ...], tests: tuple[str, ...]) -> bool:
     programs = brokers.environment()
     # A test of brokers starts each that there is.
-    required = {} if brokers.remedies(programs, (*brokers.BROKERS, *brokers.DATABASES)) else {"STRATA_REQUIRE_BROKERS": "1"}
+    required = (
+        {} if brokers.remedies(programs, (*brokers.BROKERS, *brokers.DATABASES)) else {"STRATA_REQUIRE_BROKERS": "1"}
+    )
     passed = _build(["test", "--release", "--workspace", *FEATURES, "--", *tests], programs | required)
     if passed and (lacking := brokers.remedies(programs, needed)):
         raise Skip(" and ".join(lacking))
@@ -205,9 +251,13 @@ def _over(needed: tuple[str, ...], tests: tuple[str, ...]) -> bool:
 
 
 def _remote_for_longer() -> bool:
-    """The same with a hundred times as many requests and a hundred kills, all suites on the double of TiKV, and a PostgreSQL that fails over."""
+    """The same with a hundred times as many requests and a hundred kills, all suites on the double of TiKV, and a
+    PostgreSQL that fails over."""
     more = {"STRATA_MODEL_TRANSACTIONS": "10000000", "STRATA_KILLS": "100"}
-    passed = _build(["test", "--release", "--workspace", *FEATURES, "--", OF_REMOTE_STORES, "--include-ignored"], brokers.environment() | more)
+    passed = _build(
+        ["test", "--release", "--workspace", *FEATURES, "--", OF_REMOTE_STORES, "--include-ignored"],
+        brokers.environment() | more,
+    )
     if passed and not (shutil.which("patroni") and shutil.which("etcd") and os.geteuid() == 0):
         raise Skip("apt-get install patroni etcd-server, as root")
     return passed
@@ -220,15 +270,32 @@ def _documents() -> bool:
     return _python("run-benches.py", "document", "--check")()
 
 
+def _form() -> bool:
+    """Whether the Python has the form and keeps the rules that ruff.toml says; `ruff format` mends the first."""
+    python = ["run-benches.py", "run_benches", "load/tests"]
+    passed = [_python("-m", "ruff", *words, *python)() for words in (["format", "--check"], ["check"])]
+    return all(passed)
+
+
 def _bench_stanzas() -> bool:
     """A bench without its stanza, or with Criterion's `harness = false` forgotten, runs nothing and is green."""
     manifest = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))
     declared = {bench["name"]: bench for bench in manifest.get("bench", [])}
     # The other files beside them are modules that several benches share.
-    sources = {path.stem for path in BENCHES.glob("*.rs") if re.search(r"^fn main\(|^criterion_main!", path.read_text(encoding="utf-8"), re.MULTILINE)}
-    complaints = [f'benches/{name}.rs has no [[bench]] name = "{name}" in Cargo.toml' for name in sorted(sources - set(declared))]
+    sources = {
+        path.stem
+        for path in BENCHES.glob("*.rs")
+        if re.search(r"^fn main\(|^criterion_main!", path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    complaints = [
+        f'benches/{name}.rs has no [[bench]] name = "{name}" in Cargo.toml' for name in sorted(sources - set(declared))
+    ]
     complaints += [f"[[bench]] {name} has no benches/{name}.rs" for name in sorted(set(declared) - sources)]
-    complaints += [f"[[bench]] {name} lacks harness = false" for name, bench in declared.items() if bench.get("harness") is not False]
+    complaints += [
+        f"[[bench]] {name} lacks harness = false"
+        for name, bench in declared.items()
+        if bench.get("harness") is not False
+    ]
     print("\n".join(complaints), file=sys.stderr)
     return not complaints and bool(declared)
 
@@ -236,7 +303,8 @@ def _bench_stanzas() -> bool:
 def _every_bench() -> bool:
     """The benches as runs build them, each row once: without `--bench` Criterion measures nothing."""
     layers = [*layer_names(), SENTINELS]
-    return all([_call([str(executable)]) for layer, executable in build.build().items() if layer in layers])
+    passed = [_call([str(executable)]) for layer, executable in build.build().items() if layer in layers]
+    return all(passed)
 
 
 def _published_rows() -> bool:
@@ -249,15 +317,25 @@ def _published_rows() -> bool:
 def _at_random() -> bool:
     """What `cargo test` reads at random, twenty-five times as much of it, and a hundred times as many pictures."""
     toolchain.check()
-    texts = _call(["cargo", "test", "--release", "--lib", "--", "encoding::body", "query::parse", "streams::event"], {"STRATA_FUZZ_CASES": "100000"})
-    pictures = _call(["cargo", "test", "--release", "--lib", "--", "pictures::tests::hostile"], {"STRATA_FUZZ_CASES": "1000000"})
+    texts = _call(
+        ["cargo", "test", "--release", "--lib", "--", "encoding::body", "query::parse", "streams::event"],
+        {"STRATA_FUZZ_CASES": "100000"},
+    )
+    pictures = _call(
+        ["cargo", "test", "--release", "--lib", "--", "pictures::tests::hostile"], {"STRATA_FUZZ_CASES": "1000000"}
+    )
     return texts and pictures
 
 
 def _rocksdb_once() -> bool:
     """What the runner built is what a person's commands use: none of them compiles RocksDB again."""
     toolchain.check()
-    typed = (["build", "--release"], ["bench", "--no-run"], ["test", "--release", "--workspace", "--no-run"], ["test", "--release", "--workspace", "--benches", "--no-run"])
+    typed = (
+        ["build", "--release"],
+        ["bench", "--no-run"],
+        ["test", "--release", "--workspace", "--no-run"],
+        ["test", "--release", "--workspace", "--benches", "--no-run"],
+    )
     passed = True
     for arguments in typed:
         done = processes.told(["cargo", *arguments], cwd=ROOT)
@@ -269,11 +347,14 @@ def _rocksdb_once() -> bool:
 
 
 def _embedded() -> bool:
-    """The library as a program has it that embeds the store: lints, tests and documentation. RocksDB is linked as such a program links it, in a
-    folder of its own, for which alone the variables are set that are refused elsewhere."""
+    """The library as a program has it that embeds the store: lints, tests and documentation. RocksDB is linked as such
+    a program links it, in a folder of its own, for which alone the variables are set that are refused elsewhere."""
     _check_cargo("clippy", "rustup component add clippy")
     own = ["--release", "--package", "strata", "--lib", "--no-default-features"]
-    environment = library.environment() | {"CARGO_TARGET_DIR": str(toolchain.target_folder() / "embedding"), "RUSTDOCFLAGS": "-Dwarnings"}
+    environment = library.environment() | {
+        "CARGO_TARGET_DIR": str(toolchain.target_folder() / "embedding"),
+        "RUSTDOCFLAGS": "-Dwarnings",
+    }
     steps = (["clippy", *own, "--", "-D", "warnings"], ["test", *own], ["doc", *own, "--no-deps"])
     return all(_call(["cargo", *arguments], environment) for arguments in steps)
 
@@ -285,12 +366,20 @@ def _clients() -> bool:
 
 
 def _lake() -> bool:
-    """The package that is no member of the workspace: its lints and tests, then each event once, over kills, by readers that are not ours."""
+    """The package that is no member of the workspace: its lints and tests, then each event once, over kills, by readers
+    that are not ours."""
     toolchain.check()
     packages.add_full()
     own = ["--release", "--locked", "--manifest-path", str(copying.MANIFEST), "--target-dir", str(copying.target())]
-    steps = (["fmt", "--check", "--manifest-path", str(copying.MANIFEST)], ["clippy", *own, "--all-targets", "--", "-D", "warnings"], ["test", *own])
-    return all(_call(["cargo", *arguments]) for arguments in steps) and _python("-m", "pytest", "-q", "run_benches/tests/with_lake.py")()
+    steps = (
+        ["fmt", "--check", "--manifest-path", str(copying.MANIFEST)],
+        ["clippy", *own, "--all-targets", "--", "-D", "warnings"],
+        ["test", *own],
+    )
+    return (
+        all(_call(["cargo", *arguments]) for arguments in steps)
+        and _python("-m", "pytest", "-q", "run_benches/tests/with_lake.py")()
+    )
 
 
 SHORT = ("--warm-up-time", "0.1", "--measurement-time", "0.2", "--sample-size", "10", "--noplot")
@@ -298,8 +387,8 @@ SHORT = ("--warm-up-time", "0.1", "--measurement-time", "0.2", "--sample-size", 
 
 
 def _criterion_baseline() -> bool:
-    """The workflow of who knows Criterion: a baseline is saved, and the next run is held against it. One that is not there must fail, or
-    a comparison with nothing would pass."""
+    """The workflow of who knows Criterion: a baseline is saved, and the next run is held against it. One that is not
+    there must fail, or a comparison with nothing would pass."""
     toolchain.check()
     with tempfile.TemporaryDirectory() as home:
         saved = _bench(home, "--save-baseline", "before-optimization")
@@ -313,6 +402,8 @@ def _criterion_baseline() -> bool:
 
 def _bench(home: str, *arguments: str) -> processes.Told:
     """One small bench by hand, with its results kept in a folder that goes."""
-    environment = {name: value for name, value in os.environ.items() if name not in OF_THE_RUNNER} | {"CRITERION_HOME": home}
+    environment = {name: value for name, value in os.environ.items() if name not in OF_THE_RUNNER} | {
+        "CRITERION_HOME": home
+    }
     command = ["cargo", "bench", "--bench", "observability", "--", *arguments, *SHORT]
     return processes.told(command, cwd=ROOT, env=environment)

@@ -92,7 +92,10 @@ def _save(options: argparse.Namespace, arguments: list[str]) -> int:
         run, path = new_run.measure(_wish(options, arguments))
         code = _printed(run, path, options.json, options.strict)
     if not run.complete:
-        raise Complaint("the run was interrupted, so it is not kept as a baseline: go on with --resume, then save NAME --run last", Exit.NOTHING)
+        raise Complaint(
+            "the run was interrupted, so it is not kept as a baseline: go on with --resume, then save NAME --run last",
+            Exit.NOTHING,
+        )
     print(f"kept as {shown(runs.save(run, options.name))}", file=sys.stderr)
     return code
 
@@ -105,7 +108,9 @@ def _printed(run: Run, path: Path, as_json: bool, strict: bool) -> Exit:
 
 def _stored(options: argparse.Namespace) -> int:
     if options.action and not options.name:
-        raise Complaint(f"{options.command} {options.action} needs a name; to see all: run-benches.py {options.command}")
+        raise Complaint(
+            f"{options.command} {options.action} needs a name; to see all: run-benches.py {options.command}"
+        )
     if options.action == "remove":
         return stored.remove(options.name)
     if options.action == "show":
@@ -200,7 +205,12 @@ def _list(words: list[str], as_json: bool) -> int:
     selection.check_rows([word for word in words if word.partition("/")[0] in suites], ids)
     wanted = [layer for layer in layers if not words or any(selection.layer_fits(layer, word) for word in words)]
     if as_json:
-        rows = {layer: {id: facts for id, facts in suites[layer].facts.rows.items() if selection.chosen(id, words)} if layer in suites else None for layer in wanted}
+        rows = {
+            layer: {id: facts for id, facts in suites[layer].facts.rows.items() if selection.chosen(id, words)}
+            if layer in suites
+            else None
+            for layer in wanted
+        }
         print(serialization.text({"schema": LIST_SCHEMA, "layers": rows}), end="")
         return Exit.FINE
     for layer in wanted:
@@ -210,7 +220,11 @@ def _list(words: list[str], as_json: bool) -> int:
                 print(f"  {id}  [{facts.threads} thread{'s' if facts.threads > 1 else ''}, {facts.unit}]  {facts.op}")
     shown = [id for id in ids if selection.chosen(id, words)]
     if shown:
-        print(f"{figures.plural(len(shown), 'row')} of {figures.plural(len({id.partition('/')[0] for id in shown}), 'layer')}")
+        print(
+            f"{figures.plural(len(shown), 'row')} of {figures.plural(len({id.partition('/')[0] for id in shown}), 'layer')}"
+        )
     if any(layer not in suites and (words or layer not in on_demand()) for layer in wanted):
-        print(f"rows are listed once the benches are built; to build and measure: {shlex.join(['run-benches.py', '--quick', *words])}")
+        print(
+            f"rows are listed once the benches are built; to build and measure: {shlex.join(['run-benches.py', '--quick', *words])}"
+        )
     return Exit.FINE

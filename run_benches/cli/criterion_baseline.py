@@ -1,7 +1,9 @@
-"""What `cargo bench -- --save-baseline NAME` left behind, beside what the last `cargo bench` did: `compare --criterion NAME`.
+"""What `cargo bench -- --save-baseline NAME` left behind, beside what the last `cargo bench` did: `compare --criterion
+NAME`.
 
-Why without a verdict: each side is one process at one moment. Its samples share its memory layout, its placement of code and the state of
-the machine, so they agree with each other and say nothing about the next process. A judge has to run both in pairs.
+Why without a verdict: each side is one process at one moment. Its samples share its memory layout, its placement of
+code and the state of the machine, so they agree with each other and say nothing about the next process. A judge has to
+run both in pairs.
 
 History of the JSON:
   schema 1: the first.
@@ -25,8 +27,8 @@ NO_VERDICT = "no verdict: each side is one process, and the next one may be that
 
 
 def compare(name: str, home: Path, as_json: bool) -> Exit:
-    """Prints a baseline of Criterion and the last results side by side; `home` is Criterion's folder. What cannot be read is named; it is an
-    error only where it leaves nothing of a side."""
+    """Prints a baseline of Criterion and the last results side by side; `home` is Criterion's folder. What cannot be
+    read is named; it is an error only where it leaves nothing of a side."""
     kept, new = _read(name, home)
     print(serialization.text(_json(kept, new)) if as_json else text(name, kept, new), end="")
     emptied = any(side.unreadable and not side.rows for side in (kept, new))
@@ -35,7 +37,13 @@ def compare(name: str, home: Path, as_json: bool) -> Exit:
 
 def text(name: str, kept: Results, new: Results) -> str:
     """The table of both sides, what could not be read, and why nothing is called faster."""
-    columns = [Column("row"), Column(name, right=True), Column("new", right=True), Column(f"new / {name}", right=True), Column("samples", right=True)]
+    columns = [
+        Column("row"),
+        Column(name, right=True),
+        Column("new", right=True),
+        Column(f"new / {name}", right=True),
+        Column("samples", right=True),
+    ]
     body = [_line(id, kept, new) for id in kept.rows | new.rows]
     unreadable = "".join(f"cannot be read: {folder}: {reason}\n" for folder, reason in _unreadable(kept, new).items())
     return f"{tables.render('median time an operation, of one process each', columns, body)}{unreadable}{NO_VERDICT}\n"
@@ -43,11 +51,15 @@ def text(name: str, kept: Results, new: Results) -> str:
 
 def _read(name: str, home: Path) -> tuple[Results, Results]:
     if not home.is_dir():
-        raise Complaint(f"no results of Criterion in {shown(home)}: run cargo bench -- --save-baseline {name} first, or set {VARIABLES}")
+        raise Complaint(
+            f"no results of Criterion in {shown(home)}: run cargo bench -- --save-baseline {name} first, or set {VARIABLES}"
+        )
     kept, new = criterion_output.read(home, name), criterion_output.read(home)
     if not kept.rows and not kept.unreadable:
         known = criterion_output.baselines(home)
-        raise Complaint(f"cargo bench left no baseline {name!r} in {shown(home)} (there: {', '.join(known) or 'none'}); where it did, say with {VARIABLES}")
+        raise Complaint(
+            f"cargo bench left no baseline {name!r} in {shown(home)} (there: {', '.join(known) or 'none'}); where it did, say with {VARIABLES}"
+        )
     if not kept.rows and not new.rows:
         reasons = "; ".join(f"{folder}: {reason}" for folder, reason in _unreadable(kept, new).items())
         raise Complaint(f"nothing that cargo bench left behind can be read: {reasons}")
@@ -60,7 +72,10 @@ def _unreadable(kept: Results, new: Results) -> dict[str, str]:
 
 def _line(id: str, kept: Results, new: Results) -> list[str]:
     sides = [side.rows.get(id) for side in (kept, new)]
-    medians = [figures.time(samples.median_ns()) if samples else _absent(id, side) for samples, side in zip(sides, (kept, new), strict=True)]
+    medians = [
+        figures.time(samples.median_ns()) if samples else _absent(id, side)
+        for samples, side in zip(sides, (kept, new), strict=True)
+    ]
     counts = " and ".join(str(len(samples.times_ns)) for samples in sides if samples)
     before, after = sides
     if before is None or after is None:

@@ -1,8 +1,9 @@
 """Requests made from the server's own OpenAPI document, by schemathesis, and their answers held against it.
 
-Why: the document says which requests are right and which are not, so a program can make thousands of both, and see whether the server
-keeps its word: no 5xx, no status, header or body that is not described, nothing refused that fits, nothing taken that does not.
-Seeded, so that what it finds it finds again. tests/openapi/schemathesis.toml says what no schema can, and what is left out for that.
+Why: the document says which requests are right and which are not, so a program can make thousands of both, and see
+whether the server keeps its word: no 5xx, no status, header or body that is not described, nothing refused that fits,
+nothing taken that does not. Seeded, so that what it finds it finds again. tests/openapi/schemathesis.toml says what no
+schema can, and what is left out for that.
 """
 
 import json
@@ -25,10 +26,12 @@ RUN_S = 600
 """Longer than the requests take: one to two minutes on two cores."""
 
 LEFT_OUT = frozenset(
-    f"#/components/parameters/{name}" for name in ("stream", "Last-Event-ID", "after", "truncate", "If-Absent", "Range", "If-Range", "Prefer")
+    f"#/components/parameters/{name}"
+    for name in ("stream", "Last-Event-ID", "after", "truncate", "If-Absent", "Range", "If-Range", "Prefer")
 )
-"""What no schema can say: the answer to a stream has no end, a cursor comes with a list, the next two go with no others, a range is one of
-bytes that are there, and what is preferred may take the body out of an answer that has one."""
+"""What no schema can say: the answer to a stream has no end, a cursor comes with a list, the next two go with no
+others, a range is one of bytes that are there, and what is preferred may take the body out of an answer that has one.
+"""
 
 
 def keeps_its_word() -> bool:
@@ -45,7 +48,18 @@ def _asked(url: str, folder: Path) -> bool:
         document = testable(json.load(answer))
     described = folder / "openapi.json"
     described.write_text(json.dumps(document))
-    command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(SETTINGS), "run", str(described), "--url", url, "--no-color"]
+    command = [
+        sys.executable,
+        "-m",
+        "schemathesis.cli",
+        "--config-file",
+        str(SETTINGS),
+        "run",
+        str(described),
+        "--url",
+        url,
+        "--no-color",
+    ]
     try:
         return processes.call(command, RUN_S, cwd=folder, stdout=sys.stderr) == 0
     except TimeoutError:
@@ -57,6 +71,8 @@ def testable(document: dict[str, Any]) -> dict[str, Any]:
     for item in document["paths"].values():
         for operation in (member for member in item.values() if isinstance(member, dict)):
             if parameters := operation.get("parameters"):
-                operation["parameters"] = [parameter for parameter in parameters if parameter.get("$ref") not in LEFT_OUT]
+                operation["parameters"] = [
+                    parameter for parameter in parameters if parameter.get("$ref") not in LEFT_OUT
+                ]
             operation.get("requestBody", {}).get("content", {}).pop("*/*", None)
     return document

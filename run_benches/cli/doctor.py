@@ -1,8 +1,9 @@
 """What makes this machine noisy, the smallest change it can show, and what would help.
 
-Why before a run: much of what spoils a measurement can be seen without measuring, and most of that can be mended in a minute. Why also
-measured: whether all of it together is too much, only a program that is compared with itself can tell. So the sentinels of the harness,
-which run no code of the project, are paired with themselves, and what their pairs scatter by says which slow-down `compare` would see.
+Why before a run: much of what spoils a measurement can be seen without measuring, and most of that can be mended in a
+minute. Why also measured: whether all of it together is too much, only a program that is compared with itself can tell.
+So the sentinels of the harness, which run no code of the project, are paired with themselves, and what their pairs
+scatter by says which slow-down `compare` would see.
 
 What a machine does not tell is said to be unknown; nothing here can fail.
 """
@@ -56,8 +57,8 @@ class Finding:
 
 @dataclass(frozen=True)
 class Scatter:
-    """A row compared with itself: the standard deviation of a pair's effect, and the smallest slow-downs that would be seen by numbers
-    of pairs; infinite ones are absent."""
+    """A row compared with itself: the standard deviation of a pair's effect, and the smallest slow-downs that would be
+    seen by numbers of pairs; infinite ones are absent."""
 
     row: str
     deviation: float
@@ -73,10 +74,21 @@ def main(as_json: bool) -> Exit:
     except Complaint as complaint:
         scatters, unmeasured = [], str(complaint)
     if as_json:
-        print(serialization.text({"schema": DOCTOR_SCHEMA, "findings": findings, "sentinels": scatters, "unmeasured": unmeasured}), end="")
+        print(
+            serialization.text(
+                {"schema": DOCTOR_SCHEMA, "findings": findings, "sentinels": scatters, "unmeasured": unmeasured}
+            ),
+            end="",
+        )
         return Exit.FINE
-    print(tables.render("this machine", [Column("what"), Column("found"), Column("what would help")], _wrapped(findings)))
-    print(_visible(scatters) if unmeasured is None else textwrap.fill(f"the smallest change that can be seen here was not measured: {unmeasured}", 96))
+    print(
+        tables.render("this machine", [Column("what"), Column("found"), Column("what would help")], _wrapped(findings))
+    )
+    print(
+        _visible(scatters)
+        if unmeasured is None
+        else textwrap.fill(f"the smallest change that can be seen here was not measured: {unmeasured}", 96)
+    )
     return Exit.FINE
 
 
@@ -95,7 +107,9 @@ def processor(root: Path) -> list[Finding]:
     pinned = max(own)
     cpu = root / "sys/devices/system/cpu"
     siblings = _numbers(_read(cpu / f"cpu{pinned}/topology/thread_siblings_list")) - {pinned}
-    beside = f"shared with {', '.join(map(str, sorted(siblings)))}" if siblings else "shared with no other that is known"
+    beside = (
+        f"shared with {', '.join(map(str, sorted(siblings)))}" if siblings else "shared with no other that is known"
+    )
     governor = _read(cpu / "cpu0/cpufreq/scaling_governor")
     quota, throttled = _quota(root)
     few = "rows with 8 threads share so few cores: their figures are of contention" if len(own) < 8 else ""
@@ -104,8 +118,16 @@ def processor(root: Path) -> list[Finding]:
         Finding("processor", machine.cpu_model()),
         Finding("cores", str(len(own)), few),
         Finding(f"core {pinned}, of pairs", beside, "switch SMT off, or keep the sibling idle" if siblings else ""),
-        Finding("virtual machine", "yes" if hypervisor else "no sign of it", "a machine of your own has fewer neighbours" if hypervisor else ""),
-        Finding("frequency governor", governor or "unknown", "" if governor in ("", "performance") else "sudo cpupower frequency-set -g performance"),
+        Finding(
+            "virtual machine",
+            "yes" if hypervisor else "no sign of it",
+            "a machine of your own has fewer neighbours" if hypervisor else "",
+        ),
+        Finding(
+            "frequency governor",
+            governor or "unknown",
+            "" if governor in ("", "performance") else "sudo cpupower frequency-set -g performance",
+        ),
         _turbo(cpu),
         Finding("cgroup's quota", quota, "measure outside of the container, or lift its limit" if throttled else ""),
         _load(root, len(own)),
@@ -115,7 +137,11 @@ def processor(root: Path) -> list[Finding]:
 def _turbo(cpu: Path) -> Finding:
     off = _read(cpu / "intel_pstate/no_turbo")
     on = _read(cpu / "cpufreq/boost") or {"1": "0", "0": "1"}.get(off, "")
-    return Finding("turbo", {"1": "on", "0": "off"}.get(on, "unknown"), "switch it off: its clock follows heat and neighbours" if on == "1" else "")
+    return Finding(
+        "turbo",
+        {"1": "on", "0": "off"}.get(on, "unknown"),
+        "switch it off: its clock follows heat and neighbours" if on == "1" else "",
+    )
 
 
 def _load(root: Path, cores: int) -> Finding:
@@ -149,22 +175,33 @@ def _watched(root: Path) -> list[Finding]:
     (stolen_after, all_after), used_after = machine.steal_and_total_jiffies(), used(root)
     stolen = (stolen_after - stolen_before) / max(1, all_after - all_before)
     host = "the host is busy: measure later, or on a machine of your own" if stolen > STEAL_TO_MENTION else ""
-    return [Finding("stolen by the host", figures.percent(stolen), host), *pressure(root), busiest(used_before, used_after)]
+    return [
+        Finding("stolen by the host", figures.percent(stolen), host),
+        *pressure(root),
+        busiest(used_before, used_after),
+    ]
 
 
 def pressure(root: Path) -> list[Finding]:
     """How much of the last minute something waited for cores, memory or disks (PSI)."""
     findings = []
-    for kind, help_ in (("cpu", "end other programs"), ("memory", "end other programs: memory is short"), ("io", "end what reads and writes, or wait for it")):
+    for kind, help_ in (
+        ("cpu", "end other programs"),
+        ("memory", "end other programs: memory is short"),
+        ("io", "end what reads and writes, or wait for it"),
+    ):
         found = re.search(r"^some .*?avg60=([\d.]+)", _read(root / f"proc/pressure/{kind}"), re.MULTILINE)
         share = float(found[1]) / 100 if found else None
         text = "unknown" if share is None else f"{figures.percent(share)} of the last minute"
-        findings.append(Finding(f"waited for {kind}", text, help_ if share is not None and share > PRESSURE_TO_MENTION else ""))
+        findings.append(
+            Finding(f"waited for {kind}", text, help_ if share is not None and share > PRESSURE_TO_MENTION else "")
+        )
     return findings
 
 
 def used(root: Path) -> dict[tuple[int, str], int]:
-    """The jiffies of processor time that each process has used, by its number and name; not those of this one and its parents."""
+    """The jiffies of processor time that each process has used, by its number and name; not those of this one and its
+    parents."""
     found: dict[tuple[int, str], int] = {}
     parents: dict[int, int] = {}
     for path in (root / "proc").glob("[0-9]*/stat"):
@@ -191,15 +228,30 @@ def busiest(before: dict[tuple[int, str], int], after: dict[tuple[int, str], int
 
 def memory(root: Path) -> list[Finding]:
     """Room, swap, huge pages, and where programs are placed."""
-    sizes = {name: int(size) / 2**20 for name, size in re.findall(r"^(\w+):\s+(\d+) kB$", _read(root / "proc/meminfo"), re.MULTILINE)}
+    sizes = {
+        name: int(size) / 2**20
+        for name, size in re.findall(r"^(\w+):\s+(\d+) kB$", _read(root / "proc/meminfo"), re.MULTILINE)
+    }
     available, swapped = sizes.get("MemAvailable"), sizes.get("SwapTotal", 0.0) - sizes.get("SwapFree", 0.0)
     huge = re.search(r"\[(\w+)\]", _read(root / "sys/kernel/mm/transparent_hugepage/enabled"))
     layout = {"0": "off", "1": "on", "2": "on"}.get(_read(root / "proc/sys/kernel/randomize_va_space"), "unknown")
     moves = "sudo sysctl kernel.randomize_va_space=2: one placement only is chance" if layout == "off" else ""
     return [
-        Finding("memory available", "unknown" if available is None else f"{available:.1f} GiB", "end other programs" if available is not None and available < 2 else ""),
-        Finding("swap in use", f"{swapped:.1f} GiB" if swapped > 0 else "none", "end other programs, then sudo swapoff -a" if swapped > 0.1 else ""),
-        Finding("huge pages", huge[1] if huge else "unknown", "madvise: else they come and go by chance" if huge and huge[1] == "always" else ""),
+        Finding(
+            "memory available",
+            "unknown" if available is None else f"{available:.1f} GiB",
+            "end other programs" if available is not None and available < 2 else "",
+        ),
+        Finding(
+            "swap in use",
+            f"{swapped:.1f} GiB" if swapped > 0 else "none",
+            "end other programs, then sudo swapoff -a" if swapped > 0.1 else "",
+        ),
+        Finding(
+            "huge pages",
+            huge[1] if huge else "unknown",
+            "madvise: else they come and go by chance" if huge and huge[1] == "always" else "",
+        ),
         Finding("random addresses", layout, moves),
     ]
 
@@ -208,21 +260,37 @@ def _stores() -> list[Finding]:
     folder = scratch.outside("STRATA_BENCH_DIR")
     kind = machine.file_system(folder) or "unknown"
     free_gib = shutil.disk_usage(folder).free / 2**30 if folder.exists() else 0.0
-    in_memory = "a store in memory measures memory: set STRATA_BENCH_DIR to a folder on a disk" if kind in ("tmpfs", "ramfs") else ""
+    in_memory = (
+        "a store in memory measures memory: set STRATA_BENCH_DIR to a folder on a disk"
+        if kind in ("tmpfs", "ramfs")
+        else ""
+    )
     full = "make room, or set STRATA_BENCH_DIR" if free_gib < 2 else in_memory
     return [Finding("stores of the benches", f"{folder} ({kind}, {free_gib:.1f} GiB free)", full)]
 
 
 def _tools() -> list[Finding]:
-    wanted = {"c++": "apt-get install g++", "cargo": "https://rustup.rs", "valgrind": "apt-get install valgrind", "perf": "apt-get install linux-perf"}
-    found = [Finding(name, shutil.which(name) or "not there", "" if shutil.which(name) else advice) for name, advice in wanted.items()]
+    wanted = {
+        "c++": "apt-get install g++",
+        "cargo": "https://rustup.rs",
+        "valgrind": "apt-get install valgrind",
+        "perf": "apt-get install linux-perf",
+    }
+    found = [
+        Finding(name, shutil.which(name) or "not there", "" if shutil.which(name) else advice)
+        for name, advice in wanted.items()
+    ]
     paranoid = _read(Path("/proc/sys/kernel/perf_event_paranoid"))
     refused = os.geteuid() != 0 and paranoid.isdigit() and int(paranoid) > 2
     linker, unfit = _linker(), libclang.refusal(libclang.LIBRARY)
     return [
         *found,
-        Finding("perf_event_paranoid", paranoid or "unknown", "sudo sysctl kernel.perf_event_paranoid=1" if refused else ""),
-        Finding("lld", linker or "not there", "" if linker else "apt-get install lld: placement of code can't be shuffled"),
+        Finding(
+            "perf_event_paranoid", paranoid or "unknown", "sudo sysctl kernel.perf_event_paranoid=1" if refused else ""
+        ),
+        Finding(
+            "lld", linker or "not there", "" if linker else "apt-get install lld: placement of code can't be shuffled"
+        ),
         Finding("libclang", "not there; the first build fetches it" if unfit else str(libclang.LIBRARY)),
     ]
 
@@ -258,7 +326,9 @@ def _paired_with_itself(executable: Path, rows: Sequence[str]) -> dict[str, list
 
             plan = [broker.Row((row, row)) for row in rows]
             seed = secrets.randbits(32)
-            result = broker.run((side, side), plan, cores=jobs.pinned_to(1), seed=seed, deadline_s=60, silence_s=20, progress=progress)
+            result = broker.run(
+                (side, side), plan, cores=jobs.pinned_to(1), seed=seed, deadline_s=60, silence_s=20, progress=progress
+            )
             if result.failures:
                 raise Complaint(f"{result.failures[0].ids[0]}: {jobs.in_one_line(result.failures[0].reason)}")
             for (row, *_), log in result.rows.items():
@@ -270,22 +340,36 @@ def scatter(row: str, effects: Sequence[float]) -> Scatter:
     """What the effects of a row's pairs with itself say about what can be seen."""
     deviation = statistics.stdev(effects)
     visible = {str(pairs): judge.smallest_visible(deviation, pairs, ROWS, MARGIN) for pairs in COMPARED_PAIRS}
-    return Scatter(row, round(deviation, 6), {pairs: round(least, 5) for pairs, least in visible.items() if math.isfinite(least)})
+    return Scatter(
+        row, round(deviation, 6), {pairs: round(least, 5) for pairs, least in visible.items() if math.isfinite(least)}
+    )
 
 
 def _visible(scatters: Sequence[Scatter]) -> str:
     title = f"smallest slow-down that compare would see in 8 of 10 cases, of {ROWS} rows with a margin of {figures.percent(MARGIN)}"
-    columns = [Column("compared with itself"), Column("a pair's scatter", right=True), *(Column(f"with {pairs} pairs", right=True) for pairs in COMPARED_PAIRS)]
+    columns = [
+        Column("compared with itself"),
+        Column("a pair's scatter", right=True),
+        *(Column(f"with {pairs} pairs", right=True) for pairs in COMPARED_PAIRS),
+    ]
     body = []
     for one in scatters:
         visible = [one.visible.get(str(pairs)) for pairs in COMPARED_PAIRS]
-        body.append([one.row, figures.percent(one.deviation), *("none" if least is None else figures.percent(least) for least in visible)])
+        body.append(
+            [
+                one.row,
+                figures.percent(one.deviation),
+                *("none" if least is None else figures.percent(least) for least in visible),
+            ]
+        )
     return tables.render(textwrap.fill(title, 96), columns, body)
 
 
 def _numbers(text: str) -> set[int]:
     """The cores of a list such as `0-1,4`."""
-    return {core for low, high in re.findall(r"(\d+)(?:-(\d+))?", text) for core in range(int(low), int(high or low) + 1)}
+    return {
+        core for low, high in re.findall(r"(\d+)(?:-(\d+))?", text) for core in range(int(low), int(high or low) + 1)
+    }
 
 
 def _read(path: Path) -> str:

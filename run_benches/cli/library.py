@@ -22,12 +22,15 @@ def main(as_json: bool) -> Exit:
         return Exit.FINE
     # A string of JSON is one of TOML.
     print("\n".join(["[env]", *(f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in found.items())]))
-    print("put this into .cargo/config.toml of your program: no program that has it compiles RocksDB again", file=sys.stderr)
+    print(
+        "put this into .cargo/config.toml of your program: no program that has it compiles RocksDB again",
+        file=sys.stderr,
+    )
     return Exit.FINE
 
 
 def environment() -> dict[str, str]:
-    """The variables with which a build links RocksDB as the workspace has it. It is compiled before, unless it was: by the build of the server,
-    since cargo has other features for a crate that is built alone."""
+    """The variables with which a build links RocksDB as the workspace has it. It is compiled before, unless it was: by
+    the build of the server, since cargo has other features for a crate that is built alone."""
     build.programs("strata")
     return rocksdb_build.library_variables(rocksdb_build.library(toolchain.target_folder())) | libclang.variables()

@@ -1,7 +1,7 @@
 """`load`: runs, lists, keeps and shows load tests; hands everything else to the load tool.
 
-Why a command with words of its own: a load test is no run of benches; it has scenarios instead of rows, and its own rules. What is the
-same is where it is stored and how one asks for it.
+Why a command with words of its own: a load test is no run of benches; it has scenarios instead of rows, and its own
+rules. What is the same is where it is stored and how one asks for it.
 """
 
 import argparse
@@ -28,7 +28,10 @@ def main(options: argparse.Namespace, arguments: list[str]) -> int:
     """Does what was typed behind `load`."""
     match options.action:
         case "run":
-            return _printed(*load_run.measure(load_run.chosen(options.scenarios), options.flags, arguments, options.json), options.json)
+            return _printed(
+                *load_run.measure(load_run.chosen(options.scenarios), options.flags, arguments, options.json),
+                options.json,
+            )
         case "compare":
             return load_compare.main(options, arguments)
         case "list":
@@ -46,9 +49,15 @@ def main(options: argparse.Namespace, arguments: list[str]) -> int:
             return _report(stored_file.single(loads.find(options.run)), options.output)
         case _:
             built = build.programs("load", "strata")
-            server = ["--server", str(built["strata"])] if options.action == "capacity" and not load_run.names_a_server(options.flags) else []
+            server = (
+                ["--server", str(built["strata"])]
+                if options.action == "capacity" and not load_run.names_a_server(options.flags)
+                else []
+            )
             where = ["--calibration", str(CALIBRATION)] if options.action in ("calibrate", "capacity") else []
-            return processes.call([built["load"], options.action, *server, *where, *options.flags], ending=processes.STORING)
+            return processes.call(
+                [built["load"], options.action, *server, *where, *options.flags], ending=processes.STORING
+            )
 
 
 def lake(arguments: list[str], as_json: bool) -> int:
@@ -62,7 +71,14 @@ def _printed(run: LoadRun, path: Path, as_json: bool) -> int:
     if as_json:
         print(serialization.text(run), end="")
         return _code(run)
-    columns = [Column("scenario"), Column("state"), Column("ok/s", right=True), Column("server CPU per right answer", right=True), Column("objectives"), Column("why")]
+    columns = [
+        Column("scenario"),
+        Column("state"),
+        Column("ok/s", right=True),
+        Column("server CPU per right answer", right=True),
+        Column("objectives"),
+        Column("why"),
+    ]
     print(tables.render("load tests", columns, [_line(name, cell) for name, cell in run.scenarios.items()]))
     print(f"stored as {shown(path)}")
     return _code(run)
@@ -75,7 +91,14 @@ def _line(name: str, cell: loads.Cell) -> list[str]:
         return [name, cell.state.replace("_", " "), "", "", "", why]
     each = load_figures.server_cpu_ns(found)
     outcomes = ", ".join(judged.outcome.replace("_", " ") for judged in found.objectives)
-    return [name, found.validity.replace("_", " "), load_figures.throughput(found), figures.time(each) if each else "", outcomes, why]
+    return [
+        name,
+        found.validity.replace("_", " "),
+        load_figures.throughput(found),
+        figures.time(each) if each else "",
+        outcomes,
+        why,
+    ]
 
 
 def _code(run: LoadRun) -> int:
@@ -90,8 +113,13 @@ def _report(path: Path, output: Path | None) -> Exit:
     run = loads.load(path)
     drawn = load_pictures.pictures(run)
     file = output or RUNS / path.stem / "load-report.html"
-    (files.write if output else files.replace)(file, report.page(load_page.markdown(run, drawn), {picture.file: picture.svg() for picture in drawn}))
-    print(f"wrote {shown(file)} from {shown(path)}: one file, to be opened in a browser", file=sys.stderr if output else sys.stdout)
+    (files.write if output else files.replace)(
+        file, report.page(load_page.markdown(run, drawn), {picture.file: picture.svg() for picture in drawn})
+    )
+    print(
+        f"wrote {shown(file)} from {shown(path)}: one file, to be opened in a browser",
+        file=sys.stderr if output else sys.stdout,
+    )
     return Exit.FINE
 
 
@@ -123,4 +151,6 @@ def _save(name: str, run_name: str | None) -> Exit:
 def _stored(title: str, as_json: bool) -> Exit:
     paths = loads.stored_baselines() if title == "baselines" else loads.stored()
     columns = [Column("scenarios")]
-    return stored.listing(title, "load tests", paths, loads.load, columns, lambda run: [", ".join(run.scenarios)], as_json)
+    return stored.listing(
+        title, "load tests", paths, loads.load, columns, lambda run: [", ".join(run.scenarios)], as_json
+    )

@@ -1,6 +1,7 @@
 """`load compare`: builds the servers of both sides, has them compared, and prints the verdicts.
 
-Exit codes as of `compare`: 0 nothing is slower, 1 something is, 2 it could not be done, 3 nothing, or not all, was measured.
+Exit codes as of `compare`: 0 nothing is slower, 1 something is, 2 it could not be done, 3 nothing, or not all, was
+measured.
 """
 
 import argparse
@@ -37,13 +38,27 @@ def main(options: argparse.Namespace, arguments: list[str]) -> Exit:
     with alone():
         a, b = _revisions(options.base, versus)
         tool = build.programs("load", "strata")
-        programs = Programs(tool["load"], *([tool["strata"]] * 2 if versus is not None else [worktree.build_program(one, "strata") for one in (a, b)]))
+        programs = Programs(
+            tool["load"],
+            *(
+                [tool["strata"]] * 2
+                if versus is not None
+                else [worktree.build_program(one, "strata") for one in (a, b)]
+            ),
+        )
         other, flags = load_comparison.same_flags(scenario.name, options.flags, versus or [])
-        sides = [Side(a.name, a.commit, a.dirty, scenario.name, options.flags, build.binary(programs.a)), Side(b.name, b.commit, b.dirty, other, flags, build.binary(programs.b))]
+        sides = [
+            Side(a.name, a.commit, a.dirty, scenario.name, options.flags, build.binary(programs.a)),
+            Side(b.name, b.commit, b.dirty, other, flags, build.binary(programs.b)),
+        ]
         if versus is None and sides[0].server == sides[1].server:
-            raise Complaint("the servers of both sides are the same to the byte, so there is nothing to compare: name another --base, or what differs with --versus")
+            raise Complaint(
+                "the servers of both sides are the same to the byte, so there is nothing to compare: name another --base, or what differs with --versus"
+            )
         seed = options.seed if options.seed is not None else secrets.randbelow(2**32)
-        compared = _new(sides, build.binary(tool["load"]), arguments, options.windows, options.margin, options.alpha, seed)
+        compared = _new(
+            sides, build.binary(tool["load"]), arguments, options.windows, options.margin, options.alpha, seed
+        )
         path = stored_file.new(RUNS, "load-compare-")
         with until_stopped("the same command, which begins anew: of what was measured there is no verdict"):
             load_comparison.carry_out(compared, path, programs, options.pairs)
@@ -53,14 +68,24 @@ def main(options: argparse.Namespace, arguments: list[str]) -> Exit:
 
 
 def again(stored: LoadComparison, arguments: list[str]) -> LoadComparison:
-    """Compares the sides of a stored comparison anew, both with the server of this checkout; of an interrupted one nothing is judged."""
+    """Compares the sides of a stored comparison anew, both with the server of this checkout; of an interrupted one
+    nothing is judged."""
     with alone():
         working = revisions.resolve(None)
         tool = build.programs("load", "strata")
-        sides = [dataclasses.replace(side, name=working.name, commit=working.commit, dirty=working.dirty, server=build.binary(tool["strata"])) for side in (stored.a, stored.b)]
-        compared = _new(sides, build.binary(tool["load"]), arguments, stored.windows, stored.margin, stored.alpha, stored.seed)
+        sides = [
+            dataclasses.replace(
+                side, name=working.name, commit=working.commit, dirty=working.dirty, server=build.binary(tool["strata"])
+            )
+            for side in (stored.a, stored.b)
+        ]
+        compared = _new(
+            sides, build.binary(tool["load"]), arguments, stored.windows, stored.margin, stored.alpha, stored.seed
+        )
         path = stored_file.new(RUNS, "load-compare-")
-        with until_stopped(f"run-benches.py {shlex.join(arguments)}, which begins anew: of what was measured there is no verdict"):
+        with until_stopped(
+            f"run-benches.py {shlex.join(arguments)}, which begins anew: of what was measured there is no verdict"
+        ):
             load_comparison.carry_out(compared, path, Programs(tool["load"], tool["strata"], tool["strata"]), None)
     return compared
 
@@ -84,7 +109,9 @@ def _revisions(base: str | None, versus: list[str] | None) -> tuple[Revision, Re
     return revisions.resolve(base) if base else revisions.merge_base(), working
 
 
-def _new(sides: list[Side], client: Binary, arguments: list[str], windows: int, margin: float, alpha: float, seed: int) -> LoadComparison:
+def _new(
+    sides: list[Side], client: Binary, arguments: list[str], windows: int, margin: float, alpha: float, seed: int
+) -> LoadComparison:
     return LoadComparison(
         schema=load_comparisons.SCHEMA,
         tool=provenance.tool(),

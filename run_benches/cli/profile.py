@@ -1,11 +1,13 @@
 """Where the time of a row goes: a flame graph, the functions that cost most, and what each layer has of it.
 
-Why stacks are cut: a bench sets up, warms and checks, and none of that is the row. Only what was seen under the loop of operations
-counts, and a stack begins there; of a row that is timed by the server's clock it begins in the server's thread.
+Why stacks are cut: a bench sets up, warms and checks, and none of that is the row. Only what was seen under the loop of
+operations counts, and a stack begins there; of a row that is timed by the server's clock it begins in the server's
+thread.
 
-Why two tools: perf samples where time is spent, waiting for memory included, but a machine may not have it or not allow it. Then callgrind
-counts instructions, with its graph of calls in place of stacks: a function's cost is shared out among its callers in proportion, which
-is a guess where a function costs more for one caller than for another. The result says which of the two it is.
+Why two tools: perf samples where time is spent, waiting for memory included, but a machine may not have it or not allow
+it. Then callgrind counts instructions, with its graph of calls in place of stacks: a function's cost is shared out
+among its callers in proportion, which is a guess where a function costs more for one caller than for another. The
+result says which of the two it is.
 """
 
 import re
@@ -59,7 +61,8 @@ SERVER = re.compile(r"\btokio::runtime::(.*Runtime::block_on|blocking)\b")
 
 @dataclass(frozen=True)
 class Profile:
-    """What was seen of one revision of a row: `unit` is samples or instructions, `operation_ns` what one operation took."""
+    """What was seen of one revision of a row: `unit` is samples or instructions, `operation_ns` what one operation
+    took."""
 
     revision: str
     tool: str
@@ -70,7 +73,8 @@ class Profile:
 
 @dataclass(frozen=True)
 class Share:
-    """A function that costs something by itself, as a share of the whole; `before` is its share in the other revision, if there is one."""
+    """A function that costs something by itself, as a share of the whole; `before` is its share in the other revision,
+    if there is one."""
 
     function: str
     layer: str
@@ -110,7 +114,9 @@ def main(row: str, revision: str | None, as_json: bool) -> Exit:
         tool = provenance.tool()
         after = _profiled(suite.executable, f"{tool.commit[:9]}{'-dirty' if tool.dirty else ''}", id, facts)
     if before and before.unit != after.unit:
-        raise Complaint(f"{before.revision} was profiled by {before.tool}, {after.revision} by {after.tool}: they cannot be put side by side")
+        raise Complaint(
+            f"{before.revision} was profiled by {before.tool}, {after.revision} by {after.tool}: they cannot be put side by side"
+        )
     picture = _draw(id, facts, after, before)
     report = _report(id, after, before, picture)
     print(serialization.text(report) if as_json else _text(report), end="")
@@ -122,7 +128,9 @@ def _one_row(word: str, suite: Suite) -> str:
     selection.check_rows([word], ids)
     found = [id for id in ids if selection.matches(id, word)]
     if len(found) > 1:
-        raise Complaint(f"{word} are {len(found)} rows, and one can be profiled: {', '.join(found[:3])}{', ...' if len(found) > 3 else ''}")
+        raise Complaint(
+            f"{word} are {len(found)} rows, and one can be profiled: {', '.join(found[:3])}{', ...' if len(found) > 3 else ''}"
+        )
     return found[0]
 
 
@@ -162,8 +170,11 @@ class _Failed(Exception):
     """The bench itself failed, or left nothing."""
 
 
-def _operation_ns(command: list[str], id: str, facts: Facts, environment: dict[str, str], home: Path, tick: Callable[[], None]) -> float:
-    """What one operation takes: the difference of N and 2 N of them, N growing until it stands out of the cost of starting."""
+def _operation_ns(
+    command: list[str], id: str, facts: Facts, environment: dict[str, str], home: Path, tick: Callable[[], None]
+) -> float:
+    """What one operation takes: the difference of N and 2 N of them, N growing until it stands out of the cost of
+    starting."""
     operations = 1
     while True:
         seconds = []
@@ -177,7 +188,9 @@ def _operation_ns(command: list[str], id: str, facts: Facts, environment: dict[s
         operations *= 8
 
 
-def _run(command: list[str], id: str, operations: int, environment: dict[str, str], home: Path, tick: Callable[[], None]) -> None:
+def _run(
+    command: list[str], id: str, operations: int, environment: dict[str, str], home: Path, tick: Callable[[], None]
+) -> None:
     failure = callgrind.run(command, id, operations, environment, home, DEADLINE_S, tick)
     if failure:
         raise _Failed(failure)
@@ -188,11 +201,26 @@ def _by_perf(count: Count, home: Path, timed: re.Pattern[str], tick: Callable[[]
     if perf is None:
         return Skipped("perf is not installed")
     data = home / "perf.data"
-    record = [perf, "record", "-q", "-e", "cpu-clock", "-F", str(SAMPLES_PER_S), "--call-graph", f"dwarf,{STACK_BYTES}", "-o", str(data), "--"]
+    record = [
+        perf,
+        "record",
+        "-q",
+        "-e",
+        "cpu-clock",
+        "-F",
+        str(SAMPLES_PER_S),
+        "--call-graph",
+        f"dwarf,{STACK_BYTES}",
+        "-o",
+        str(data),
+        "--",
+    ]
     operations = min(max(1, round(PROFILED_S * 1e9 / count.row_ns)), count.facts.capacity or sys.maxsize)
     stacks: Counter[Stack] = Counter()
     for _ in range(min(MOST_PROCESSES, -(-round(PROFILED_S * 1e9) // round(operations * count.row_ns)))):
-        failure = callgrind.run([*record, str(count.executable)], count.row, operations, count.environment, home, DEADLINE_S, tick)
+        failure = callgrind.run(
+            [*record, str(count.executable)], count.row, operations, count.environment, home, DEADLINE_S, tick
+        )
         if failure:
             return Skipped(f"perf is refused here ({failure})")
         tick()
@@ -222,7 +250,8 @@ def _bench_of(id: str) -> str:
 
 
 def sampled(script: str, timed: re.Pattern[str], bench: str) -> Counter[Stack]:
-    """The stacks under the timed part, of what `perf script` printed: samples apart by an empty line, the innermost function first."""
+    """The stacks under the timed part, of what `perf script` printed: samples apart by an empty line, the innermost
+    function first."""
     stacks: Counter[Stack] = Counter()
     for sample in script.split("\n\n"):
         frames = [_sampled_frame(line, bench) for line in reversed(sample.strip("\n").splitlines()[1:])]
@@ -238,7 +267,8 @@ def _sampled_frame(line: str, bench: str) -> Frame:
 
 
 def frame(function: str, place: str, bench: str) -> Frame:
-    """A function by its plain name, and whose it is. `place` is the file that holds its code, `bench` the bench that calls it all."""
+    """A function by its plain name, and whose it is. `place` is the file that holds its code, `bench` the bench that
+    calls it all."""
     name = _plain(function)
     ours_or_rocksdb = re.search(r"\bstrata::(\w+)|rocksdb", name)
     if "kernel" in place or place == "[vdso]":
@@ -261,8 +291,11 @@ def _owned(stack: Sequence[Frame]) -> Stack:
 
 
 def _plain(function: str) -> str:
-    """Without hashes, versions, clones, the arguments of C++, and the modules in which src/lib.rs has the layers: older revisions have none."""
-    name = re.sub(r"::h[0-9a-f]{16}\b|\[[0-9a-f]{8,16}\]|@@?GLIBC\S*| \[clone [^]]*\]|'\d+$", "", function).removesuffix(" const")
+    """Without hashes, versions, clones, the arguments of C++, and the modules in which src/lib.rs has the layers: older
+    revisions have none."""
+    name = re.sub(
+        r"::h[0-9a-f]{16}\b|\[[0-9a-f]{8,16}\]|@@?GLIBC\S*| \[clone [^]]*\]|'\d+$", "", function
+    ).removesuffix(" const")
     name = re.sub(r"\bstrata::(server_)?layers::", "strata::", name)
     depth = 0
     for at in reversed(range(len(name) if name.endswith(")") else 0)):
@@ -279,11 +312,16 @@ class _Function:
 
 
 def counted(output: str, timed: re.Pattern[str], bench: str) -> Counter[Stack]:
-    """The stacks under the timed part, of what callgrind wrote: its graph of calls, followed down in proportion to their costs."""
+    """The stacks under the timed part, of what callgrind wrote: its graph of calls, followed down in proportion to
+    their costs."""
     functions = _graph(output, bench)
     entries = [frame for frame in functions if timed.search(frame.function)]
     # What calls the innermost of them has its costs in it.
-    entries = [frame for frame in entries if not any(callee in entries and callee != frame for callee in functions[frame].calls)]
+    entries = [
+        frame
+        for frame in entries
+        if not any(callee in entries and callee != frame for callee in functions[frame].calls)
+    ]
     stacks: Counter[Stack] = Counter()
     for entry in entries:
         cost = functions[entry].itself + sum(functions[entry].calls.values())
@@ -292,7 +330,9 @@ def counted(output: str, timed: re.Pattern[str], bench: str) -> Counter[Stack]:
     return +stacks
 
 
-def _followed(functions: dict[Frame, _Function], here: Frame, above: Stack, cost: float, smallest: float) -> Iterator[tuple[Stack, float]]:
+def _followed(
+    functions: dict[Frame, _Function], here: Frame, above: Stack, cost: float, smallest: float
+) -> Iterator[tuple[Stack, float]]:
     stack = (*above, here)
     function = functions.get(here, _Function(1.0))
     # What a function spends in calls of itself stands in its other costs already.
@@ -308,7 +348,8 @@ def _followed(functions: dict[Frame, _Function], here: Frame, above: Stack, cost
 
 
 def _graph(output: str, bench: str) -> dict[Frame, _Function]:
-    """Names stand in full once, later as a number; the line after `calls=` is what these calls cost, all other costs are the function's own."""
+    """Names stand in full once, later as a number; the line after `calls=` is what these calls cost, all other costs
+    are the function's own."""
     names: dict[tuple[str, str], str] = {}
     functions: dict[Frame, _Function] = {}
 
@@ -363,21 +404,39 @@ def _report(id: str, after: Profile, before: Profile | None, picture: Path) -> R
     functions = _shares(by_function(after.stacks), by_function(before.stacks) if before else None)[:SHOWN]
     layers = _shares(by_layer(after.stacks), by_layer(before.stacks) if before else None)
     seen = after.stacks.total()
-    return Report(PROFILE_SCHEMA, id, after.revision, against, after.tool, after.unit, round(after.operation_ns, 1), seen, functions, layers, shown(picture))
+    return Report(
+        PROFILE_SCHEMA,
+        id,
+        after.revision,
+        against,
+        after.tool,
+        after.unit,
+        round(after.operation_ns, 1),
+        seen,
+        functions,
+        layers,
+        shown(picture),
+    )
 
 
 def _shares(after: dict[Frame, float], before: dict[Frame, float] | None) -> list[Share]:
     """The largest first; of two revisions those that changed most."""
     if before is None:
         return [Share(*function, round(share, 5)) for function, share in after.items()]
-    both = [Share(*function, round(after.get(function, 0.0), 5), round(before.get(function, 0.0), 5)) for function in {**after, **before}]
+    both = [
+        Share(*function, round(after.get(function, 0.0), 5), round(before.get(function, 0.0), 5))
+        for function in {**after, **before}
+    ]
     return sorted(both, key=lambda one: -abs(one.share - (one.before or 0.0)))
 
 
 def _text(report: Report) -> str:
     against = f", against {report.against}" if report.against else ""
     title = f"{report.row} at {report.revision}{against}: where its {'time' if report.unit == 'samples' else 'instructions'} went"
-    shares = [Column("share", right=True), *([Column("before", right=True), Column("change", right=True)] if report.against else [])]
+    shares = [
+        Column("share", right=True),
+        *([Column("before", right=True), Column("change", right=True)] if report.against else []),
+    ]
     functions = [[one.function, one.layer, *_cells(one)] for one in report.functions]
     layers = [[one.layer, *_cells(one)] for one in report.layers]
     lines = [
@@ -399,11 +458,15 @@ def _draw(id: str, facts: Facts, after: Profile, before: Profile | None) -> Path
     """Writes the picture; returns where."""
     RUNS.mkdir(exist_ok=True)
     against = f" against {before.revision}" if before else ""
-    notes = [f"{after.stacks.total():.0f} {after.unit} ({after.tool}); an operation takes about {figures.time(after.operation_ns)}"]
+    notes = [
+        f"{after.stacks.total():.0f} {after.unit} ({after.tool}); an operation takes about {figures.time(after.operation_ns)}"
+    ]
     if facts.threads > 1:
         notes.append(f"one thread of {facts.threads}: what waits for another thread is not in it")
     if before:
         notes.append("boxes are as wide as their share now; colours say how that share changed")
     path = RUNS / "profiles" / f"{id.replace('/', '-')}-{after.revision}{against.replace(' ', '-')}.svg"
-    files.replace(path, flame.draw(f"{id} at {after.revision}{against}", notes, after.stacks, before.stacks if before else None))
+    files.replace(
+        path, flame.draw(f"{id} at {after.revision}{against}", notes, after.stacks, before.stacks if before else None)
+    )
     return path

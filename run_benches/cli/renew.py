@@ -1,9 +1,10 @@
 """`renew`: measures anew what is stale of the stored runs behind the committed pages, and renders the pages.
 
-Why by itself: a layer, a scenario and a comparison are each a stored run of their own, so that a change costs the minutes of what it reaches.
-What the code of a layer is, `store/fingerprint.py` says by its sources; where these have changed and the bytes that are loaded have not, it is
-the same program, and its figures are not measured again. A stored file is replaced by one that is whole, or not at all; what was interrupted
-goes on, or begins anew, when the command is typed again.
+Why by itself: a layer, a scenario and a comparison are each a stored run of their own, so that a change costs the
+minutes of what it reaches. What the code of a layer is, `store/fingerprint.py` says by its sources; where these have
+changed and the bytes that are loaded have not, it is the same program, and its figures are not measured again. A stored
+file is replaced by one that is whole, or not at all; what was interrupted goes on, or begins anew, when the command is
+typed again.
 """
 
 import dataclasses
@@ -54,8 +55,8 @@ _Stored = Run | LoadRun | LoadComparison
 
 @dataclass
 class Job:
-    """What may be renewed: its stored run, if there is one, what its figures depended on then and depend on now, and how long the measurement
-    took. `failed` says why it is still stale."""
+    """What may be renewed: its stored run, if there is one, what its figures depended on then and depend on now, and
+    how long the measurement took. `failed` says why it is still stale."""
 
     kind: Kind
     name: str
@@ -67,7 +68,9 @@ class Job:
     @property
     def path(self) -> Path:
         """Where it is stored."""
-        return {"layer": REFERENCE, "scenario": LOAD_REFERENCE, "comparison": load_comparisons.KEPT}[self.kind] / f"{self.name}.json"
+        return {"layer": REFERENCE, "scenario": LOAD_REFERENCE, "comparison": load_comparisons.KEPT}[
+            self.kind
+        ] / f"{self.name}.json"
 
     @property
     def seconds(self) -> float | None:
@@ -103,7 +106,8 @@ class Job:
 
 @dataclass(frozen=True)
 class _Line:
-    """A job as it is printed for programs: what it was when the command began, and why it was not renewed, if it was to be."""
+    """A job as it is printed for programs: what it was when the command began, and why it was not renewed, if it was to
+    be."""
 
     kind: str
     name: str
@@ -124,12 +128,21 @@ def main(names: Sequence[str], everything: bool, dry_run: bool, timeout_s: float
     all_gone = _gone()
     jobs = _chosen([job for job in _jobs() if job.path not in all_gone], all_gone, names)
     wanted = [job for job in jobs if job.is_stale or everything]
-    gone = [path for path in all_gone if not names or path.stem in names or (LOAD in names and path.parent != REFERENCE)]
+    gone = [
+        path for path in all_gone if not names or path.stem in names or (LOAD in names and path.parent != REFERENCE)
+    ]
     with redirect_stdout(sys.stderr if as_json else sys.stdout):
         _tell(jobs, wanted, gone)
         code = Exit.FINE if dry_run else _renewed(wanted, gone, everything, timeout_s)
     if as_json:
-        print(serialization.text(_Printed(SCHEMA, [_Line(job.kind, job.name, job.is_stale, job.why, job.seconds, job.failed) for job in jobs])), end="")
+        print(
+            serialization.text(
+                _Printed(
+                    SCHEMA, [_Line(job.kind, job.name, job.is_stale, job.why, job.seconds, job.failed) for job in jobs]
+                )
+            ),
+            end="",
+        )
     return code
 
 
@@ -137,14 +150,18 @@ def _renewed(wanted: Sequence[Job], gone: Sequence[Path], everything: bool, time
     """Measures, stores and renders."""
     tool = provenance.tool()
     if tool.dirty is not False:
-        raise Complaint(f"a page would name a revision that nobody has: {repository.refusal() or 'commit what has changed, or put it aside (git stash)'}")
+        raise Complaint(
+            f"a page would name a revision that nobody has: {repository.refusal() or 'commit what has changed, or put it aside (git stash)'}"
+        )
     if (here := load_run.variables()) and any(job.kind != "layer" for job in wanted):
         raise Complaint(f"a page would not say that {' and '.join(here)} was set here: unset it")
     with alone():
         _take_apart()
         for path in gone:
             if _is_only_here(path):
-                raise Complaint(f"{shown(path)} is of nothing that is there any more, and git does not have it as it is: commit it, or remove it")
+                raise Complaint(
+                    f"{shown(path)} is of nothing that is there any more, and git does not have it as it is: commit it, or remove it"
+                )
             path.unlink()
             print(f"removed {shown(path)}: there is nothing of this name any more", file=sys.stderr)
         if wanted:
@@ -159,7 +176,10 @@ def _renewed(wanted: Sequence[Job], gone: Sequence[Path], everything: bool, time
     for job in left:
         print(f"not renewed: {job.words}: {job.failed}", file=sys.stderr)
     if STOP.requested and left:
-        print(f"go on with: run-benches.py renew {'--all ' if everything else ''}{' '.join(dict.fromkeys(job.name for job in left))}", file=sys.stderr)
+        print(
+            f"go on with: run-benches.py renew {'--all ' if everything else ''}{' '.join(dict.fromkeys(job.name for job in left))}",
+            file=sys.stderr,
+        )
     return Exit.NOTHING if left else Exit.FINE
 
 
@@ -167,7 +187,10 @@ def _jobs() -> list[Job]:
     """All that the pages show, or may show: layers lowest first, scenarios, comparisons."""
     layers = runs.load_set(document.reference()) if document.reference().exists() else {}
     tested = loads.load_set(document.load_reference()) if document.load_reference().exists() else {}
-    found = [Job("layer", name, run := layers.get(name), run.sources.get(name, {}) if run else {}) for name in sorted(layer_names(), key=findings.house_order)]
+    found = [
+        Job("layer", name, run := layers.get(name), run.sources.get(name, {}) if run else {})
+        for name in sorted(layer_names(), key=findings.house_order)
+    ]
     for scenario in load_run.built_in():
         one = tested.get(scenario.name)
         found.append(Job("scenario", scenario.name, one, one.sources.get(scenario.name, {}) if one else {}))
@@ -193,7 +216,9 @@ def _chosen(jobs: Sequence[Job], gone: Sequence[Path], names: Sequence[str]) -> 
     for name in names:
         if name not in known:
             near = difflib.get_close_matches(name, known, 1, 0.5)
-            raise Complaint(f"{name!r} is no layer, scenario or kept comparison{f'; did you mean {near[0]}?' if near else ''}; to see all: run-benches.py renew --dry-run")
+            raise Complaint(
+                f"{name!r} is no layer, scenario or kept comparison{f'; did you mean {near[0]}?' if near else ''}; to see all: run-benches.py renew --dry-run"
+            )
     return [job for job in jobs if not names or job.name in names or (LOAD in names and job.kind != "layer")]
 
 
@@ -204,14 +229,21 @@ def _tell(jobs: Sequence[Job], wanted: Sequence[Job], gone: Sequence[Path]) -> N
     known = sum(job.seconds or 0.0 for job in wanted)
     unknown = sum(job.seconds is None for job in wanted)
     more = f", and {unknown} whose time is not known" if unknown else ""
-    print(f"to be measured: {len(wanted)} of {len(jobs)}, about {duration(known)}{more}" if wanted else "nothing is stale")
+    print(
+        f"to be measured: {len(wanted)} of {len(jobs)}, about {duration(known)}{more}" if wanted else "nothing is stale"
+    )
 
 
 def _warn_of_another_machine(jobs: Sequence[Job]) -> None:
     here = machine.describe(None)
-    others = {machine_words(job.stored.machine) for job in jobs if job.stored and here.likeness(job.stored.machine).differ}
+    others = {
+        machine_words(job.stored.machine) for job in jobs if job.stored and here.likeness(job.stored.machine).differ
+    }
     if others:
-        print(f"this machine ({machine_words(here)}) is another than that of what is stored ({'; '.join(sorted(others))}): no sentence of the pages will be of both", file=sys.stderr)
+        print(
+            f"this machine ({machine_words(here)}) is another than that of what is stored ({'; '.join(sorted(others))}): no sentence of the pages will be of both",
+            file=sys.stderr,
+        )
 
 
 def _gone() -> list[Path]:
@@ -235,7 +267,9 @@ def _take_apart() -> None:
         if not single.exists():
             continue
         if folder.is_dir():
-            raise Complaint(f"{shown(single)} and {shown(folder)} are both there, and only one can be the reference: remove one of them")
+            raise Complaint(
+                f"{shown(single)} and {shown(folder)} are both there, and only one can be the reference: remove one of them"
+            )
         if _is_only_here(single):
             raise Complaint(f"{shown(single)} would be taken apart, and git does not have it as it is: commit it first")
         shutil.rmtree(new, ignore_errors=True)
@@ -259,7 +293,11 @@ def _measure(wanted: Sequence[Job], everything: bool, timeout_s: float, commit: 
         left = sum(later.seconds or 0.0 for later in wanted[number - 1 :])
         print(f"{number} of {len(wanted)}, {job.words}: about {duration(left)} left", file=sys.stderr, flush=True)
         try:
-            found = _with_sources(job) if not everything and _is_same_program(job, programs) else _measured(job, programs, everything, timeout_s)
+            found = (
+                _with_sources(job)
+                if not everything and _is_same_program(job, programs)
+                else _measured(job, programs, everything, timeout_s)
+            )
             if STOP.requested:
                 return
             job.failed = found if isinstance(found, str) else _unfit(job, found, commit)
@@ -271,7 +309,9 @@ def _measure(wanted: Sequence[Job], everything: bool, timeout_s: float, commit: 
 
 def _unfit(job: Job, found: _Stored, commit: str) -> str | None:
     """Why what was measured is not kept; nothing if it is."""
-    if found.tool.dirty is not False or (found.tool.commit != commit and found.sources not in (job.now, {job.name: job.now})):
+    if found.tool.dirty is not False or (
+        found.tool.commit != commit and found.sources not in (job.now, {job.name: job.now})
+    ):
         return "the sources were changed while it was measured"
     if isinstance(found, Run) and found.layers != [job.name]:
         return f"it has rows of {', '.join(found.layers)}: a layer is renewed by itself"
@@ -281,12 +321,21 @@ def _unfit(job: Job, found: _Stored, commit: str) -> str | None:
 def _programs(wanted: Sequence[Job]) -> dict[str, Binary]:
     """The binaries of what is to be measured, by name: a bench by its layer, `load` and `strata`."""
     kinds = {job.kind for job in wanted}
-    found = {name: build.binary(path) for name, path in build.build(on_demand() - {job.name for job in wanted}).items()} if "layer" in kinds else {}
+    found = (
+        {name: build.binary(path) for name, path in build.build(on_demand() - {job.name for job in wanted}).items()}
+        if "layer" in kinds
+        else {}
+    )
     if not kinds - {"layer"}:
         return found
     # Of both kinds, those over databases are measured anew.
-    over_databases = all(load_run.chosen([job.name])[0].needs_database for job in wanted if job.kind == "scenario") and kinds >= {"scenario"}
-    return found | {name: build.binary(path) for name, path in build.programs("load", "strata", with_databases=over_databases).items()}
+    over_databases = all(
+        load_run.chosen([job.name])[0].needs_database for job in wanted if job.kind == "scenario"
+    ) and kinds >= {"scenario"}
+    return found | {
+        name: build.binary(path)
+        for name, path in build.programs("load", "strata", with_databases=over_databases).items()
+    }
 
 
 _NOT_IN_THE_PROGRAMS = ("load/scenarios/", "load/schedules/", f"{reach.LAKE.partition('/')[0]}/", *reach.JUDGES)
@@ -296,19 +345,30 @@ _NOT_IN_THE_PROGRAMS = ("load/scenarios/", "load/schedules/", f"{reach.LAKE.part
 def _is_same_program(job: Job, programs: Mapping[str, Binary]) -> bool:
     """Whether what is loaded now is what was measured, though the sources have changed."""
     stored = job.stored
-    if stored is None or not job.then or stored.tool.dirty is not False or any(part.startswith(_NOT_IN_THE_PROGRAMS) for part in job.changed):
+    if (
+        stored is None
+        or not job.then
+        or stored.tool.dirty is not False
+        or any(part.startswith(_NOT_IN_THE_PROGRAMS) for part in job.changed)
+    ):
         return False
     if isinstance(stored, LoadComparison):
         then = {"strata": stored.a.server, "load": stored.client} if stored.a.server == stored.b.server else {}
     else:
         then = {name: binary for name, binary in stored.binaries.items() if job.kind != "layer" or name == job.name}
-    return bool(then) and all(binary and binary.loaded and name in programs and programs[name].loaded == binary.loaded for name, binary in then.items())
+    return bool(then) and all(
+        binary and binary.loaded and name in programs and programs[name].loaded == binary.loaded
+        for name, binary in then.items()
+    )
 
 
 def _with_sources(job: Job) -> _Stored:
     """What is stored of the same program, with what it depends on and says of itself now."""
     assert job.stored is not None
-    print(f"{job.words}: the bytes that are loaded are those that were measured; it is not measured again", file=sys.stderr)
+    print(
+        f"{job.words}: the bytes that are loaded are those that were measured; it is not measured again",
+        file=sys.stderr,
+    )
     if isinstance(job.stored, LoadComparison):
         return dataclasses.replace(job.stored, sources=job.now)
     if isinstance(job.stored, Run):
@@ -332,8 +392,12 @@ def _measured(job: Job, programs: Mapping[str, Binary], everything: bool, timeou
         is_repeated = (scenario.seconds is None or scenario.seconds <= SHORT_S) and not scenario.needs_programs
         flags = ["--repeats", str(REPEATS)] if is_repeated and scenario.repeats < REPEATS else []
         with lake_programs.of([scenario]) as beside:
-            tested, path = load_run.measure([scenario], flags, ["renew", job.name], to_stderr=True, programs_beside=beside)
-        unfit = [f"{cell.state}: {name}" for name, cell in tested.scenarios.items() if cell.state in ("invalid", "skipped")]
+            tested, path = load_run.measure(
+                [scenario], flags, ["renew", job.name], to_stderr=True, programs_beside=beside
+            )
+        unfit = [
+            f"{cell.state}: {name}" for name, cell in tested.scenarios.items() if cell.state in ("invalid", "skipped")
+        ]
         return f"{', '.join(unfit)} (run-benches.py load show {path.stem})" if unfit else tested
     assert isinstance(job.stored, LoadComparison)
     if job.stored.a.server != job.stored.b.server:
@@ -346,11 +410,18 @@ def _layer(job: Job, programs: Mapping[str, Binary], everything: bool, timeout_s
     begun = _begun(job, programs)
     if begun and not runs.load(begun).complete:
         run, path = new_run.resume(begun.stem, timeout_s)
-    elif begun and not everything and summary.exit_code(runs.load(begun), strict=False) == Exit.FINE:  # measured, but not stored
+    elif begun and not everything and summary.exit_code(runs.load(begun), strict=False) == Exit.FINE:
+        # measured, but not stored
         run, path = runs.load(begun), begun
     else:
-        run, path = new_run.measure(Wish([job.name], scale="full", seed=SEED, timeout_s=timeout_s, command=["renew", job.name]))
-    return run if summary.exit_code(run, strict=False) == Exit.FINE else f"{summary.census(run)} (run-benches.py runs show {path.stem})"
+        run, path = new_run.measure(
+            Wish([job.name], scale="full", seed=SEED, timeout_s=timeout_s, command=["renew", job.name])
+        )
+    return (
+        run
+        if summary.exit_code(run, strict=False) == Exit.FINE
+        else f"{summary.census(run)} (run-benches.py runs show {path.stem})"
+    )
 
 
 def _begun(job: Job, programs: Mapping[str, Binary]) -> Path | None:
@@ -359,6 +430,8 @@ def _begun(job: Job, programs: Mapping[str, Binary]) -> Path | None:
         with suppress(Complaint):  # of another command, or damaged
             run = runs.load(path)
             if run.command[1:] == ["renew", job.name]:
-                same = run.sources.get(job.name) == job.now and run.binaries[job.name].sha256 == programs[job.name].sha256
+                same = (
+                    run.sources.get(job.name) == job.now and run.binaries[job.name].sha256 == programs[job.name].sha256
+                )
                 return path if same and not run.machine.likeness(machine.describe(None)).differ else None
     return None

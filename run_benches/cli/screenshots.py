@@ -1,4 +1,5 @@
-"""`document --screenshots`: takes the pictures of pages that a browser shows, where the stored ones are not of the pages as they are now.
+"""`document --screenshots`: takes the pictures of pages that a browser shows, where the stored ones are not of the
+pages as they are now.
 
 The console is shown by the server as it is built, over a small shop; the page of a load test is of a stored run.
 """
@@ -27,7 +28,9 @@ from run_benches.store import loads
 def take() -> None:
     """Takes those that are not of the present pages; says which."""
     found: list[tuple[Screenshot, Callable[[Screenshot], bytes]]] = [(screenshots.console(), _console)]
-    if page := screenshots.of_load_page(loads.load_set(document.load_reference()) if document.load_reference().exists() else {}):
+    if page := screenshots.of_load_page(
+        loads.load_set(document.load_reference()) if document.load_reference().exists() else {}
+    ):
         found.append((page, _page))
     for picture, taken in found:
         if picture.fault():
@@ -43,7 +46,9 @@ def _console(picture: Screenshot) -> bytes:
 
         def show(tab: Tab) -> None:
             tab.open(f"{url}/_console#Product?{urllib.parse.quote(screenshots.QUERY)}")
-            tab.wait_for("document.querySelectorAll('#rows tbody tr').length == 8 && !document.querySelector('#plan').hidden")
+            tab.wait_for(
+                "document.querySelectorAll('#rows tbody tr').length == 8 && !document.querySelector('#plan').hidden"
+            )
 
         return _taken(picture, show)
 
@@ -53,7 +58,10 @@ def _page(picture: Screenshot) -> bytes:
         file = Path(folder) / "page.html"
         run = loads.load_set(document.load_reference())[screenshots.SCENARIO]
         drawn = load_pictures.pictures(run)
-        file.write_text(report.page(load_page.markdown(run, drawn), {picture.file: picture.svg() for picture in drawn}), encoding="utf-8")
+        file.write_text(
+            report.page(load_page.markdown(run, drawn), {picture.file: picture.svg() for picture in drawn}),
+            encoding="utf-8",
+        )
 
         def show(tab: Tab) -> None:
             tab.open(file.as_uri())
@@ -76,5 +84,7 @@ def _taken(picture: Screenshot, show: Callable[[Tab], None]) -> bytes:
 
 
 def _post(url: str, body: Any) -> None:
-    with urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), {"content-type": "application/json"}), timeout=60):
+    with urllib.request.urlopen(
+        urllib.request.Request(url, json.dumps(body).encode(), {"content-type": "application/json"}), timeout=60
+    ):
         pass

@@ -22,7 +22,8 @@ START_S = 60
 
 
 def build() -> bool:
-    """Builds the server; returns whether it could. Beside a test it shares its library with the benches: without one, crates would have other features."""
+    """Builds the server; returns whether it could. Beside a test it shares its library with the benches: without one,
+    crates would have other features."""
     toolchain.check()
     command = ["cargo", "build", "--release", "--workspace", "--bin", "strata", "--test", "features"]
     return processes.call(command, cwd=ROOT, env=os.environ | build_of_benches.environment(), stdout=sys.stderr) == 0
@@ -34,7 +35,14 @@ def running(schema: str) -> Iterator[str]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "schema.graphql").write_text(schema, encoding="utf-8")
-        options = ["--schema", f"{folder}/schema.graphql", "--data-dir", f"{folder}/data", "--ready-file", f"{folder}/ready"]
+        options = [
+            "--schema",
+            f"{folder}/schema.graphql",
+            "--data-dir",
+            f"{folder}/data",
+            "--ready-file",
+            f"{folder}/ready",
+        ]
         command = [str(toolchain.target_folder() / "release" / "strata"), "serve", "--listen", "127.0.0.1:0", *options]
         with (folder / "log").open("wb") as log, processes.started(command, processes.STORING, stderr=log) as process:
             yield _url(process, folder)

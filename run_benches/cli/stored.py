@@ -1,10 +1,11 @@
 """Runs that are there already: listed, shown, named, removed, put side by side.
 
-Why no verdict between stored runs: how a machine differs from one day to the next is not known from one run of each day, so the figures
-stand side by side with their spreads, and nothing is called faster. Of machines that are unlike, or not known to be alike, no times are
-shown, only the ratios to the floors, which were measured beside each other on each; these are another machine's, too: of two machines of
-one name 52 of 125 disagreed. Nor is the time of a row that took turns divided by that of one that ran alone. The sentinels, which use no
-code of the project, say how far the machine itself was another one.
+Why no verdict between stored runs: how a machine differs from one day to the next is not known from one run of each
+day, so the figures stand side by side with their spreads, and nothing is called faster. Of machines that are unlike, or
+not known to be alike, no times are shown, only the ratios to the floors, which were measured beside each other on each;
+these are another machine's, too: of two machines of one name 52 of 125 disagreed. Nor is the time of a row that took
+turns divided by that of one that ran alone. The sentinels, which use no code of the project, say how far the machine
+itself was another one.
 
 History of the JSON:
   schema 1: the first.
@@ -35,8 +36,17 @@ COMPARED_SCHEMA = 2
 StoredRun = TypeVar("StoredRun", bound=Run | LoadRun)
 
 
-def listing(title: str, of: str, paths: list[Path], load: Callable[[Path], StoredRun], columns: list[Column], line: Callable[[StoredRun], list[str]], as_json: bool) -> Exit:
-    """Every stored run in a line: its name, start and revision, and what `line` adds; a damaged one says so and does not hide the others."""
+def listing(
+    title: str,
+    of: str,
+    paths: list[Path],
+    load: Callable[[Path], StoredRun],
+    columns: list[Column],
+    line: Callable[[StoredRun], list[str]],
+    as_json: bool,
+) -> Exit:
+    """Every stored run in a line: its name, start and revision, and what `line` adds; a damaged one says so and does
+    not hide the others."""
     entries: list[dict[str, object]] = []
     body: list[list[str]] = []
     complaints: list[str] = []
@@ -67,7 +77,12 @@ def _line(run: Run) -> list[str]:
     ran = sum(bench.state == "ran" for bench in run.benches.values())
     rows = f"{ran} of {len(run.benches)}" + ("" if run.complete else ", interrupted")
     identity = run.machine.identity
-    return [run.scale, rows, ", ".join(run.partial or ["all"]), f"{identity.get('cpu_model')}, {identity.get('cores')} cores"]
+    return [
+        run.scale,
+        rows,
+        ", ".join(run.partial or ["all"]),
+        f"{identity.get('cpu_model')}, {identity.get('cores')} cores",
+    ]
 
 
 def show(path: Path, as_json: bool) -> Exit:
@@ -94,12 +109,20 @@ def compare(name_a: str, name_b: str, as_json: bool) -> Exit:
     path_a, path_b = runs.find(name_a), runs.find(name_b)
     a, b, name_a, name_b = runs.load(path_a), runs.load(path_b), path_a.stem, path_b.stem
     parts_a, parts_b = runs.load_set(path_a), runs.load_set(path_b)
-    pairs = [(mine.machine, other.machine) for layer, mine in parts_a.items() if (other := parts_b.get(layer))] or [(a.machine, b.machine)]
+    pairs = [(mine.machine, other.machine) for layer, mine in parts_a.items() if (other := parts_b.get(layer))] or [
+        (a.machine, b.machine)
+    ]
     found = [mine.likeness(other) for mine, other in pairs]
-    likeness = Likeness(sorted({name for one in found for name in one.differ}), sorted({name for one in found for name in one.unknown}))
+    likeness = Likeness(
+        sorted({name for one in found for name in one.differ}), sorted({name for one in found for name in one.unknown})
+    )
     other_kernel = next((words for mine, other in pairs if (words := mine.other_kernel(other))), None)
     if as_json:
-        machines = {"machines_differ_in": likeness.differ, "machines_unknown_in": likeness.unknown, "other_kernel": other_kernel}
+        machines = {
+            "machines_differ_in": likeness.differ,
+            "machines_unknown_in": likeness.unknown,
+            "other_kernel": other_kernel,
+        }
         rows = {"rows": _pairs_json(a, b, not likeness.alike), "sentinels": _sentinels_json(a, b)}
         print(serialization.text({"schema": COMPARED_SCHEMA, **machines, "verdict": None, **rows}), end="")
         return Exit.FINE
@@ -116,13 +139,21 @@ def compare(name_a: str, name_b: str, as_json: bool) -> Exit:
 
 
 def _sentinels(a: Run, b: Run, name_a: str, name_b: str) -> str:
-    """How much the machine itself differs, by rows that use no code of the project. Their processes took no turns, so the range of the ratio
-    is that of the slowest over the fastest, and it is no verdict either."""
+    """How much the machine itself differs, by rows that use no code of the project. Their processes took no turns, so
+    the range of the ratio is that of the slowest over the fastest, and it is no verdict either."""
     untimed = [name for name, run in ((name_a, a), (name_b, b)) if not any(map(_spread, run.sentinels.values()))]
     if untimed:
         return f"sentinels: not timed in {' and '.join(untimed)}, so how far the machine itself differs is not known\n"
-    columns = [Column("sentinel"), Column(name_a, right=True), Column(name_b, right=True), Column(f"{name_b} / {name_a} [range]", right=True)]
-    body = [[id, *(figures.time_spread(side) if side else figures.NOT_RUN for side in sides), _moved(*sides)] for id, sides in _sentinel_sides(a, b)]
+    columns = [
+        Column("sentinel"),
+        Column(name_a, right=True),
+        Column(name_b, right=True),
+        Column(f"{name_b} / {name_a} [range]", right=True),
+    ]
+    body = [
+        [id, *(figures.time_spread(side) if side else figures.NOT_RUN for side in sides), _moved(*sides)]
+        for id, sides in _sentinel_sides(a, b)
+    ]
     return tables.render("sentinels, which use no code of the project (no turns were taken)", columns, body)
 
 
@@ -135,11 +166,18 @@ def _spread(sentinel: Bench | None) -> Spread | None:
 
 
 def _moved(first: Spread | None, second: Spread | None) -> str:
-    return figures.ratio(second.middle / first.middle, second.low / first.high, second.high / first.low) if first and second else ""
+    return (
+        figures.ratio(second.middle / first.middle, second.low / first.high, second.high / first.low)
+        if first and second
+        else ""
+    )
 
 
 def _sentinels_json(a: Run, b: Run) -> list[dict[str, object]]:
-    points = {id: [run.sentinels[id].points_ns if id in run.sentinels else [] for run in (a, b)] for id in a.sentinels | b.sentinels}
+    points = {
+        id: [run.sentinels[id].points_ns if id in run.sentinels else [] for run in (a, b)]
+        for id in a.sentinels | b.sentinels
+    }
     return [{"id": id, "a_points_ns": of_a, "b_points_ns": of_b} for id, (of_a, of_b) in points.items()]
 
 
@@ -149,20 +187,33 @@ def _common(a: Run, b: Run) -> list[tuple[Row, Row]]:
 
 
 def _times(a: Run, b: Run, name_a: str, name_b: str) -> str:
-    columns = [Column("row"), Column(name_a, right=True), Column(name_b, right=True), Column(f"{name_b} / {name_a}", right=True)]
-    return tables.render("time an operation (from the fastest process to the slowest)", columns, [_times_line(mine, other) for mine, other in _common(a, b)])
+    columns = [
+        Column("row"),
+        Column(name_a, right=True),
+        Column(name_b, right=True),
+        Column(f"{name_b} / {name_a}", right=True),
+    ]
+    return tables.render(
+        "time an operation (from the fastest process to the slowest)",
+        columns,
+        [_times_line(mine, other) for mine, other in _common(a, b)],
+    )
 
 
 def _times_line(mine: Row, other: Row) -> list[str]:
     first, second = mine.measured, other.measured
-    shown = [figures.time_spread(found) if found else row.bench.state.replace("_", " ") for found, row in ((first, mine), (second, other))]
+    shown = [
+        figures.time_spread(found) if found else row.bench.state.replace("_", " ")
+        for found, row in ((first, mine), (second, other))
+    ]
     if first is None or second is None:
         return [mine.id, *shown, ""]
     return [mine.id, *shown, _other_conditions(mine, other) or f"{second.middle / first.middle:.3f}"]
 
 
 def _other_conditions(mine: Row, other: Row) -> str | None:
-    """Why no ratio of the times is formed. Caches are colder in a lane, whose turns come after those of others, than in a process alone."""
+    """Why no ratio of the times is formed. Caches are colder in a lane, whose turns come after those of others, than in
+    a process alone."""
     if not _same_work(mine, other):
         return "other work"
     return "one took turns" if (mine.bench.family is None) != (other.bench.family is None) else None
@@ -170,7 +221,13 @@ def _other_conditions(mine: Row, other: Row) -> str | None:
 
 def _same_work(mine: Row, other: Row) -> bool:
     one, two = mine.bench.facts, other.bench.facts
-    return (one.op, one.unit, one.units_per_operation, one.threads, one.clock) == (two.op, two.unit, two.units_per_operation, two.threads, two.clock)
+    return (one.op, one.unit, one.units_per_operation, one.threads, one.clock) == (
+        two.op,
+        two.unit,
+        two.units_per_operation,
+        two.threads,
+        two.clock,
+    )
 
 
 def _ratios(a: Run, b: Run, name_a: str, name_b: str) -> str:
@@ -180,7 +237,11 @@ def _ratios(a: Run, b: Run, name_a: str, name_b: str) -> str:
 
 
 def _ratio(ratio: runs.Ratio) -> str:
-    return figures.ratio(ratio.ratio, ratio.low, ratio.high) if ratio.state == "ran" and ratio.ratio else ratio.state.replace("_", " ")
+    return (
+        figures.ratio(ratio.ratio, ratio.low, ratio.high)
+        if ratio.state == "ran" and ratio.ratio
+        else ratio.state.replace("_", " ")
+    )
 
 
 def _pairs_json(a: Run, b: Run, ratios_only: bool) -> list[dict[str, object]]:

@@ -1,11 +1,12 @@
 """Which layer is to blame, and what it explains of the layers above: by the rows of the layers, then by the ladder.
 
-Why the lowest: a layer that became slower slows everything that stands on it, so of all red layers only the lowest is red for certain by
-its own doing. Benches that cross the layers never are to blame while a layer's own row is red. A floor does not pass through our code, so
-it accuses nobody.
+Why the lowest: a layer that became slower slows everything that stands on it, so of all red layers only the lowest is
+red for certain by its own doing. Benches that cross the layers never are to blame while a layer's own row is red. A
+floor does not pass through our code, so it accuses nobody.
 
-What it explains: the ladder sends one request to every rung, so the change of the guilty rung in nanoseconds, over the change of a rung
-above it, is the share explained there. It is the ratio of two estimates over pairs: the ratio of each pair would divide by noise.
+What it explains: the ladder sends one request to every rung, so the change of the guilty rung in nanoseconds, over the
+change of a rung above it, is the share explained there. It is the ratio of two estimates over pairs: the ratio of each
+pair would divide by noise.
 """
 
 from collections.abc import Iterator
@@ -18,8 +19,11 @@ from run_benches.store.comparisons import Attribution, Row, Share
 
 
 def attribute(rows: dict[str, Row], layers: list[str]) -> Attribution:
-    """The lowest layer whose own rows are slower; if there is none, the lowest rung of the ladder that is. `layers`: lowest first."""
-    slower = [id for id, row in rows.items() if row.judgement and row.judgement.verdict == "slower" and _part(id, 2) == OURS]
+    """The lowest layer whose own rows are slower; if there is none, the lowest rung of the ladder that is. `layers`:
+    lowest first."""
+    slower = [
+        id for id, row in rows.items() if row.judgement and row.judgement.verdict == "slower" and _part(id, 2) == OURS
+    ]
     for layer in layers:
         if layer not in ACROSS and (own := [id for id in slower if _part(id, 0) == layer]):
             return Attribution(layer, own, list(_shares(rows, layer)))
@@ -34,7 +38,11 @@ def words(attribution: Attribution) -> list[str]:
     if attribution.guilty is None:
         return ["no layer is to blame: what is slower are floors, or rows that cross the layers"]
     across = all(_part(id, 0) in ACROSS for id in attribution.rows)
-    why = "no layer's own row is slower, and it is the lowest rung of the ladder that is" if across else "the lowest layer with slower rows of its own"
+    why = (
+        "no layer's own row is slower, and it is the lowest rung of the ladder that is"
+        if across
+        else "the lowest layer with slower rows of its own"
+    )
     requests: dict[str, list[str]] = {}
     for share in attribution.shares:
         requests.setdefault(_part(share.id, 1), []).append(_told(share, attribution.guilty))
@@ -48,7 +56,11 @@ def _told(share: Share, guilty: str) -> str:
         return f"{change}, below what could be seen there"
     if share.rung == guilty:
         return change
-    return f"{change}, {_explained(share.explained)} of it explained" if share.explained is not None else f"{change}, not explained"
+    return (
+        f"{change}, {_explained(share.explained)} of it explained"
+        if share.explained is not None
+        else f"{change}, not explained"
+    )
 
 
 def _explained(explained: float) -> str:
@@ -72,8 +84,13 @@ class _Change:
 
 
 def _shares(rows: dict[str, Row], guilty: str) -> Iterator[Share]:
-    """For each request the rung of the guilty layer, or where it has none the lowest one above that moved, and all above it."""
-    changes = {id: change for id, row in rows.items() if _part(id, 0) == "ladder" and _part(id, 2) == OURS and (change := _change(row))}
+    """For each request the rung of the guilty layer, or where it has none the lowest one above that moved, and all
+    above it."""
+    changes = {
+        id: change
+        for id, row in rows.items()
+        if _part(id, 0) == "ladder" and _part(id, 2) == OURS and (change := _change(row))
+    }
     above = RUNGS[RUNGS.index(guilty) :] if guilty in RUNGS else ()
     for request in dict.fromkeys(_part(id, 1) for id in changes):
         climbed = [(rung, id) for rung in above if (id := f"ladder/{request}/{OURS}/{rung}") in changes]
@@ -86,10 +103,15 @@ def _shares(rows: dict[str, Row], guilty: str) -> Iterator[Share]:
 
 
 def _change(row: Row) -> _Change | None:
-    """Both times of a pair are of one moment, so they may be subtracted; too few pairs have no interval, and say nothing."""
+    """Both times of a pair are of one moment, so they may be subtracted; too few pairs have no interval, and say
+    nothing."""
     level = row.judgement.level if row.judgement else judge.LEVEL
     found = estimates.location([point.b_ns - point.a_ns for point in row.pairs or row.screen], 1 - level)
-    return None if found is None or found.low is None or found.high is None else _Change(found.middle, found.low, found.high)
+    return (
+        None
+        if found is None or found.low is None or found.high is None
+        else _Change(found.middle, found.low, found.high)
+    )
 
 
 def _part(id: str, place: int) -> str:

@@ -1,9 +1,10 @@
 """Carrying out a comparison: the screen, the fresh pairs, the verdicts; each pair stored before the next begins.
 
-Why two stages: most rows of most changes are the same, and six pairs can show that. All others are decided on fresh pairs alone, since
-a row that was picked for having looked odd will look odd again in the data it was picked by. Rounds go over all targets in an order of
-their own, with controls among them, so that a slow minute of the machine meets every row and the controls, too. Every random choice is
-drawn from the seed and the name of the pair: a comparison that was interrupted goes on as if it had not been.
+Why two stages: most rows of most changes are the same, and six pairs can show that. All others are decided on fresh
+pairs alone, since a row that was picked for having looked odd will look odd again in the data it was picked by. Rounds
+go over all targets in an order of their own, with controls among them, so that a slow minute of the machine meets every
+row and the controls, too. Every random choice is drawn from the seed and the name of the pair: a comparison that was
+interrupted goes on as if it had not been.
 """
 
 import random
@@ -27,7 +28,8 @@ from run_benches.store.comparisons import Comparison, Design, Point, Row, Witnes
 from run_benches.store.runs import Facts, Job
 
 CONTROLS_A_SCREENING = 2
-"""Pairs of each control in a round of the screen, so that they have enough also where the screen leaves nothing open."""
+"""Pairs of each control in a round of the screen, so that they have enough also where the screen leaves nothing open.
+"""
 
 RERUN_SHARE = 0.2
 """At most so many of the deciding pairs are run again."""
@@ -52,13 +54,22 @@ class Pair:
     @property
     def name(self) -> str:
         """Its name in the order of the comparison; with the seed it decides every random choice."""
-        return f"{self.stage}:{self.number}:{self.target}" + ("" if self.control is None else f":control-{self.control}")
+        return f"{self.stage}:{self.number}:{self.target}" + (
+            "" if self.control is None else f":control-{self.control}"
+        )
 
 
 class ComparisonRun:
     """A comparison under way."""
 
-    def __init__(self, compared: Comparison, path: Path, targets: tuple[dict[str, Target], dict[str, Target]], facts: dict[str, Facts], timeout_s: float) -> None:
+    def __init__(
+        self,
+        compared: Comparison,
+        path: Path,
+        targets: tuple[dict[str, Target], dict[str, Target]],
+        facts: dict[str, Facts],
+        timeout_s: float,
+    ) -> None:
         """`facts` are those of A's rows: the controls are among them."""
         self._compared, self._path, self._targets, self._facts = compared, path, targets, facts
         self._context = PairContext(path.with_suffix(""), compared.design.turns, timeout_s, self._tick)
@@ -106,13 +117,17 @@ class ComparisonRun:
         end = first + design.deciding_pairs
         for number in range(first, end):
             self._round("decide", number, 1, range(number + 1, end))
-            if number + 1 == first + judge.EARLY_PAIRS < end and design.reruns is None:  # else it was done before the interruption
+            # else it was done before the interruption
+            if number + 1 == first + judge.EARLY_PAIRS < end and design.reruns is None:
                 self._end_what_is_clear()
 
     def _end_what_is_clear(self) -> None:
         """The early look: rows that show a verdict need no more pairs."""
         rows, design = self._open_rows(), self._compared.design
-        effects, margins = {id: _effects(row.pairs) for id, row in rows.items()}, {id: row.margin for id, row in rows.items()}
+        effects, margins = (
+            {id: _effects(row.pairs) for id, row in rows.items()},
+            {id: row.margin for id, row in rows.items()},
+        )
         for id, judgement in judge.clear(effects, margins, design.level, design.decided_rows).items():
             rows[id].judgement, rows[id].state = judgement, "judged"
         self._store()
@@ -125,7 +140,8 @@ class ComparisonRun:
         return self._compared.design.screen_pairs + 1000 * (self._compared.design.tries - 1)
 
     def _affordable(self, fewest: int) -> int:
-        """More pairs than the test needs, where a larger budget was given; never fewer, or nothing could be called slower."""
+        """More pairs than the test needs, where a larger budget was given; never fewer, or nothing could be called
+        slower."""
         return affordable(fewest, self._round_s(1), self._compared.design.budget_s, self._spent_s())
 
     def _what_is_open(self, undecided: list[str]) -> str:
@@ -143,13 +159,22 @@ class ComparisonRun:
     def _smallest_visible(self, id: str) -> float:
         row, design = self._compared.rows[id], self._compared.design
         assert design.deciding_pairs is not None
-        return judge.smallest_visible(judge.scatter(_effects(row.screen or row.earlier)), design.deciding_pairs, design.decided_rows, row.margin, design.level)
+        return judge.smallest_visible(
+            judge.scatter(_effects(row.screen or row.earlier)),
+            design.deciding_pairs,
+            design.decided_rows,
+            row.margin,
+            design.level,
+        )
 
     def _run_again(self) -> None:
         """Pairs whose sides met unlike conditions, which is decided before anybody looks at their times."""
         design, rows = self._compared.design, self._compared.rows
         if design.reruns is None:
-            chosen = judge.unlike({id: [point.unlike for point in row.pairs] for id, row in rows.items() if row.state == "not_run"}, SMALLEST_UNLIKE)
+            chosen = judge.unlike(
+                {id: [point.unlike for point in row.pairs] for id, row in rows.items() if row.state == "not_run"},
+                SMALLEST_UNLIKE,
+            )
             pairs = sum(len(row.pairs) for row in rows.values() if row.state == "not_run")
             design.reruns = {}
             for id, index in list(chosen)[: int(RERUN_SHARE * pairs)]:
@@ -164,17 +189,31 @@ class ComparisonRun:
 
     def _judge(self) -> None:
         compared, design, open_rows = self._compared, self._compared.design, self._open_rows()
-        effects, margins = {id: _effects(row.pairs) for id, row in open_rows.items()}, {id: row.margin for id, row in open_rows.items()}
+        effects, margins = (
+            {id: _effects(row.pairs) for id, row in open_rows.items()},
+            {id: row.margin for id, row in open_rows.items()},
+        )
         for id, judgement in judge.decide(effects, margins, design.level, design.decided_rows).items():
             open_rows[id].judgement, open_rows[id].state = judgement, "judged"
-        for id, (p, alarm) in judge.alarms({id: _effects(control.pairs) for id, control in compared.controls.items() if control.pairs}, design.control_alpha).items():
+        for id, (p, alarm) in judge.alarms(
+            {id: _effects(control.pairs) for id, control in compared.controls.items() if control.pairs},
+            design.control_alpha,
+        ).items():
             compared.controls[id].p_adjusted, compared.controls[id].alarm = p, alarm
         self._store()
-        counting.count(compared, self._targets, self._context.folder, lambda done, of: self._line.show(f"instructions of rows that are not the same: {done} of {of} counted"))
+        counting.count(
+            compared,
+            self._targets,
+            self._context.folder,
+            lambda done, of: self._line.show(f"instructions of rows that are not the same: {done} of {of} counted"),
+        )
         compared.attribution = attribution.attribute(compared.rows, [*self._targets[1]])
         judgements = {id: row.judgement for id, row in compared.rows.items() if row.judgement}
         counted = [row.allocations.verdict for row in compared.rows.values() if row.allocations]
-        alarmed, identical = [id for id, control in compared.controls.items() if control.alarm], sum(row.state == "identical" for row in compared.rows.values())
+        alarmed, identical = (
+            [id for id, control in compared.controls.items() if control.alarm],
+            sum(row.state == "identical" for row in compared.rows.values()),
+        )
         compared.outcome = judge.outcome(judgements, alarmed, identical, counted)
 
     def _round(self, stage: str, number: int, controls: int, later: range) -> None:
@@ -202,12 +241,22 @@ class ComparisonRun:
     def _one(self, job: Pair, later_s: float) -> None:
         began, expected_s = time.monotonic(), self._job_s(job)
         what = {"screen": "screen, pair", "decide": "fresh pair", "again": "again, pair"}[job.stage]
-        self._under_way = (f"{what} {job.number % 1000 + 1} of {'the controls in ' if job.control is not None else ''}{job.target}", began + expected_s + later_s)
+        self._under_way = (
+            f"{what} {job.number % 1000 + 1} of {'the controls in ' if job.control is not None else ''}{job.target}",
+            began + expected_s + later_s,
+        )
         self._tick()
         facts = {id: self._facts[id] for id in job.rows}
         name = f"{self._compared.design.seed}:{job.name}"
         deadline_s = 10 * expected_s + 2 * self._context.timeout_s
-        outcome = pairing.measure(self._context, self._sides(job), facts, 2 * job.number + job.control if job.control is not None else job.number, name, deadline_s)
+        outcome = pairing.measure(
+            self._context,
+            self._sides(job),
+            facts,
+            2 * job.number + job.control if job.control is not None else job.number,
+            name,
+            deadline_s,
+        )
         seconds = time.monotonic() - began
         if not outcome.failures:
             turns_s = sum(pairing.turns_s(self._context.turns, one) for one in facts.values())
@@ -273,7 +322,11 @@ class ComparisonRun:
         """How many rows are settled, and as what: `12 of 42 rows settled (1 slower, 11 same)`."""
         rows = [row for row in self._compared.rows.values() if row.judgement or row.state == "not_run"]
         verdicts = Counter(row.judgement.verdict for row in rows if row.judgement)
-        told = f" ({', '.join(f'{count} {verdict}' for verdict, count in sorted(verdicts.items(), key=lambda one: one[0] == 'same'))})" if verdicts else ""
+        told = (
+            f" ({', '.join(f'{count} {verdict}' for verdict, count in sorted(verdicts.items(), key=lambda one: one[0] == 'same'))})"
+            if verdicts
+            else ""
+        )
         return f"{verdicts.total()} of {figures.plural(len(rows), 'row')} settled{told}"
 
     def _store(self) -> None:
@@ -282,7 +335,8 @@ class ComparisonRun:
 
 
 def affordable(fewest: int, round_s: float, budget_s: float | None, spent_s: float) -> int:
-    """The fresh pairs that a budget buys; never fewer than the test needs, nor so many that a verdict takes longer than its pairs."""
+    """The fresh pairs that a budget buys; never fewer than the test needs, nor so many that a verdict takes longer than
+    its pairs."""
     return fewest if budget_s is None else max(fewest, min(judge.MOST_PAIRS, int((budget_s - spent_s) / round_s)))
 
 
@@ -293,7 +347,9 @@ def fewest_pairs(design: Design, undecided: int) -> int:
 
 def seconds_of(target: str, rows: list[Facts], turns: dict[str, int], costs: Costs) -> float:
     """What one pair of these rows of a target takes."""
-    return LINK_S + sum(pairing.turns_s(turns, facts) for facts in rows) + len(rows) * costs.extra_s(f"pair of {target}")
+    return (
+        LINK_S + sum(pairing.turns_s(turns, facts) for facts in rows) + len(rows) * costs.extra_s(f"pair of {target}")
+    )
 
 
 def _target(id: str) -> str:

@@ -1,8 +1,8 @@
 """Second witnesses of a comparison: what each side was seen to do beside the time it took.
 
-Why: noise cannot touch a count. Allocations, flushes, compactions and bytes written come with every pair for nothing; RocksDB's own
-counts (PerfContext) take an untimed run, and instructions seconds of a simulated processor for each row and side, so both are counted for
-the rows whose verdict they may explain, when the pairs are done.
+Why: noise cannot touch a count. Allocations, flushes, compactions and bytes written come with every pair for nothing;
+RocksDB's own counts (PerfContext) take an untimed run, and instructions seconds of a simulated processor for each row
+and side, so both are counted for the rows whose verdict they may explain, when the pairs are done.
 """
 
 import statistics
@@ -17,11 +17,13 @@ from run_benches.store.comparisons import Allocations, Comparison, Witness
 from run_benches.store.runs import Facts
 
 MOST_ROWS = 12
-"""Rows whose instructions are counted without being asked for: those that are slower or faster first, then those that can't be told."""
+"""Rows whose instructions are counted without being asked for: those that are slower or faster first, then those that
+can't be told."""
 
 
 COMPARISONS = "user_key_comparison_count"
-"""Not of a memtable: its skip list draws its heights from an address, so the same code compares some percent more or less."""
+"""Not of a memtable: its skip list draws its heights from an address, so the same code compares some percent more or
+less."""
 
 
 def note(witness: Witness, a: Facts | None, b: Facts | None) -> None:
@@ -41,10 +43,20 @@ def _per_operation(facts: Facts, name: str) -> float:
     return round(grown / max(1, facts.timed_operations or 0), 4)
 
 
-def count(compared: Comparison, targets: tuple[dict[str, Target], dict[str, Target]], folder: Path, progress: Callable[[int, int], None]) -> None:
-    """Counts instructions of the rows that are not the same, on both sides; a row whose instructions cannot be counted says why."""
+def count(
+    compared: Comparison,
+    targets: tuple[dict[str, Target], dict[str, Target]],
+    folder: Path,
+    progress: Callable[[int, int], None],
+) -> None:
+    """Counts instructions of the rows that are not the same, on both sides; a row whose instructions cannot be counted
+    says why."""
     order = ["slower", "faster", "can't tell"]
-    told = {id: row.judgement.verdict for id, row in compared.rows.items() if row.judgement and row.judgement.verdict in order}
+    told = {
+        id: row.judgement.verdict
+        for id, row in compared.rows.items()
+        if row.judgement and row.judgement.verdict in order
+    }
     wanted = sorted(told, key=lambda id: order.index(told[id]))
     for id in wanted[MOST_ROWS:]:
         _witness(compared, id).reason = f"only {MOST_ROWS} rows are counted"
@@ -63,19 +75,29 @@ def count(compared: Comparison, targets: tuple[dict[str, Target], dict[str, Targ
             witness.instructions = (round(a, 1), round(b, 1))
 
 
-def judge_allocations(compared: Comparison, targets: tuple[dict[str, Target], dict[str, Target]], folder: Path, id: str, limit: float) -> None:
-    """The verdict of a row whose limit of allocations was passed on a side, which ended its processes there: both sides are counted, and the
-    counts decide. Where they are equal (the limit is passed on both sides, or only one side has it) the row stays invalid, and says so."""
+def judge_allocations(
+    compared: Comparison, targets: tuple[dict[str, Target], dict[str, Target]], folder: Path, id: str, limit: float
+) -> None:
+    """The verdict of a row whose limit of allocations was passed on a side, which ended its processes there: both sides
+    are counted, and the counts decide. Where they are equal (the limit is passed on both sides, or only one side has
+    it) the row stays invalid, and says so."""
     row = compared.rows[id]
     a, b = (callgrind.allocations(_count(compared, targets, folder, id, index), folder) for index in (0, 1))
     if isinstance(a, callgrind.Skipped) or isinstance(b, callgrind.Skipped):
-        row.reasons += [f"allocations of side {name} not counted: {side.reason}" for name, side in (("A", a), ("B", b)) if isinstance(side, callgrind.Skipped)]
+        row.reasons += [
+            f"allocations of side {name} not counted: {side.reason}"
+            for name, side in (("A", a), ("B", b))
+            if isinstance(side, callgrind.Skipped)
+        ]
         return
     work = witnesses.work(a, b, tolerance=0.0)  # a limit is passed by the least that is counted
     if work == "same":
         row.reasons.append(f"allocations are the same on both sides: {figures.count(a)} -> {figures.count(b)}")
     else:
-        row.allocations, row.state = Allocations("more allocations" if work == "more" else "fewer allocations", a, b, limit), "judged"
+        row.allocations, row.state = (
+            Allocations("more allocations" if work == "more" else "fewer allocations", a, b, limit),
+            "judged",
+        )
 
 
 def _witness(compared: Comparison, id: str) -> Witness:
@@ -84,9 +106,17 @@ def _witness(compared: Comparison, id: str) -> Witness:
     return row.witness
 
 
-def _count(compared: Comparison, targets: tuple[dict[str, Target], dict[str, Target]], folder: Path, id: str, index: int) -> callgrind.Count:
+def _count(
+    compared: Comparison, targets: tuple[dict[str, Target], dict[str, Target]], folder: Path, id: str, index: int
+) -> callgrind.Count:
     """The row as cargo linked it: the order of functions changes no count."""
     row, side, layer = compared.rows[id], (compared.a, compared.b)[index], id.partition("/")[0]
     environment = jobs.environment_of(pairing.stores(folder, "ab"[index], layer) | side.settings)
     times_ns = [point.a_ns for point in row.pairs or row.screen]
-    return callgrind.Count(targets[index][layer].executable, id, row.facts, environment, statistics.median(times_ns) if times_ns else callgrind.NATIVE_NS)
+    return callgrind.Count(
+        targets[index][layer].executable,
+        id,
+        row.facts,
+        environment,
+        statistics.median(times_ns) if times_ns else callgrind.NATIVE_NS,
+    )

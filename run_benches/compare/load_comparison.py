@@ -1,9 +1,10 @@
-"""Comparing two servers under load: pair after pair of new servers, each pair in short windows that take turns, judged like benches.
+"""Comparing two servers under load: pair after pair of new servers, each pair in short windows that take turns, judged
+like benches.
 
-Why the pair of servers is the unit: requests to one process share its layout in memory and its moment, so a million of them are one
-trial of what a revision does. Which side comes first is drawn from the seed for each pair. The rows are fixed by the first pair, before
-anything is judged: requests per right answer (so that a server does not win by refusing some), CPU of the server for each right answer,
-the median and the 99th percentile of each operation.
+Why the pair of servers is the unit: requests to one process share its layout in memory and its moment, so a million of
+them are one trial of what a revision does. Which side comes first is drawn from the seed for each pair. The rows are
+fixed by the first pair, before anything is judged: requests per right answer (so that a server does not win by refusing
+some), CPU of the server for each right answer, the median and the 99th percentile of each operation.
 """
 
 import json
@@ -45,8 +46,8 @@ class Programs:
 
 
 def carry_out(compared: LoadComparison, path: Path, programs: Programs, wanted: int | None) -> None:
-    """Does all pairs and judges; `wanted` pairs, or as many as the rule needs for so many rows. What stands on disk is whole at every
-    moment, and an interrupted comparison is not complete."""
+    """Does all pairs and judges; `wanted` pairs, or as many as the rule needs for so many rows. What stands on disk is
+    whole at every moment, and an interrupted comparison is not complete."""
     began = time.monotonic()
     load_comparisons.store(compared, path)
     with Line() as line:
@@ -87,9 +88,15 @@ def _look(compared: LoadComparison, early: bool) -> bool:
     """Judges the rows that are not judged yet; whether none is left."""
     family = _judgeable(compared)
     left = {name: row.effects() for name, row in family.items() if row.judgement is None and row.reason is None}
-    margins = {name: LOST_MARGIN if family[name].kind == "requests per right answer" else compared.margin for name in left}
+    margins = {
+        name: LOST_MARGIN if family[name].kind == "requests per right answer" else compared.margin for name in left
+    }
     if left:
-        found = judge.clear(left, margins, compared.alpha, len(family)) if early else judge.decide(left, margins, compared.alpha, len(family))
+        found = (
+            judge.clear(left, margins, compared.alpha, len(family))
+            if early
+            else judge.decide(left, margins, compared.alpha, len(family))
+        )
         for name, judgement in found.items():
             compared.rows[name].judgement = judgement
     return all(row.judgement or row.reason for row in family.values())
@@ -103,13 +110,26 @@ def _progress(compared: LoadComparison, seconds: float) -> str:
 
 
 def _pair(compared: LoadComparison, folder: Path, programs: Programs, number: int) -> None:
-    """One pair: its figures come to the rows if all of its runs are valid, or bound by the client; else the reason to `invalid`."""
+    """One pair: its figures come to the rows if all of its runs are valid, or bound by the client; else the reason to
+    `invalid`."""
     swapped = random.Random(f"{compared.seed}:{number}").random() < 0.5
     sides = [(compared.a, programs.a), (compared.b, programs.b)]
     first, second = reversed(sides) if swapped else sides
     results = folder / f"pair-{number:03}"
     own, versus = ([side.scenario, "--server", str(server), *side.flags] for side, server in (first, second))
-    command = [str(programs.load), "pair", *own, "--windows", str(compared.windows), "--results", str(results), "--calibration", str(CALIBRATION), "--", *versus]
+    command = [
+        str(programs.load),
+        "pair",
+        *own,
+        "--windows",
+        str(compared.windows),
+        "--results",
+        str(results),
+        "--calibration",
+        str(CALIBRATION),
+        "--",
+        *versus,
+    ]
     try:
         lines = _run(command)
     except Complaint as complaint:
@@ -153,33 +173,51 @@ def _keep(compared: LoadComparison, pairs: Sequence[tuple[Result, Result]], numb
 
 
 def _rows(a: Result, b: Result) -> dict[str, Row]:
-    """What both sides have, as rows of one pair. Operations are held against each other in their order; those of equal name are named
-    by it. Of a side that has more of them, those that both have are, by their names; then a right answer is another thing on each side."""
+    """What both sides have, as rows of one pair. Operations are held against each other in their order; those of equal
+    name are named by it. Of a side that has more of them, those that both have are, by their names; then a right answer
+    is another thing on each side."""
     variant, found, pairs = a.scenario.name, {}, list(zip(a.cells, b.cells, strict=False))
     if len(a.cells) == len(b.cells):
         found = {
-            f"{variant}/requests per right answer": _row("requests per right answer", None, *(run.total.scheduled / run.total.ok for run in (a, b))),
+            f"{variant}/requests per right answer": _row(
+                "requests per right answer", None, *(run.total.scheduled / run.total.ok for run in (a, b))
+            ),
             f"{variant}/server CPU per right answer": _row("server CPU per right answer", None, *map(_cpu_ns, (a, b))),
         }
     else:
         named = {cell.operation: cell for cell in b.cells}
         pairs = [(cell, named[cell.operation]) for cell in a.cells if cell.operation in named]
     if not pairs:
-        raise Complaint(f"{variant}: no operation of one side has the name of one of the other, and there are {len(a.cells)} and {len(b.cells)}")
+        raise Complaint(
+            f"{variant}: no operation of one side has the name of one of the other, and there are {len(a.cells)} and {len(b.cells)}"
+        )
     for ours, theirs in pairs:
         name = ours.operation if ours.operation == theirs.operation else f"{ours.operation} | {theirs.operation}"
         for quantile, kind in QUANTILES.items():
             found[f"{variant}/{name}/{kind}"] = _quantile(ours, theirs, quantile, kind)
     if a.multicasts and b.multicasts:
         came = (a.multicasts.last_lag, b.multicasts.last_lag)
-        found |= {f"{variant}/last arrival of a message/{kind}": _row(kind, "last arrival", *(_at(lag, quantile) for lag in came)) for quantile, kind in QUANTILES.items()}
+        found |= {
+            f"{variant}/last arrival of a message/{kind}": _row(
+                kind, "last arrival", *(_at(lag, quantile) for lag in came)
+            )
+            for quantile, kind in QUANTILES.items()
+        }
     return found
 
 
-def _row(kind: Kind, times: Literal["response", "service", "last arrival"] | None, a: float | str, b: float | str) -> Row:
+def _row(
+    kind: Kind, times: Literal["response", "service", "last arrival"] | None, a: float | str, b: float | str
+) -> Row:
     """Of one pair; words in place of a figure are the reason why there is none."""
     if isinstance(a, str) or isinstance(b, str):
-        return Row(kind, times, reason=" and ".join(f"{words} on side {side}" for side, words in (("A", a), ("B", b)) if isinstance(words, str)))
+        return Row(
+            kind,
+            times,
+            reason=" and ".join(
+                f"{words} on side {side}" for side, words in (("A", a), ("B", b)) if isinstance(words, str)
+            ),
+        )
     return Row(kind, times, [a], [b])
 
 
@@ -191,7 +229,11 @@ def _quantile(ours: Operation, theirs: Operation, quantile: float, kind: Kind) -
     """Of the response time in an open loop, else of the service time."""
     if (ours.response is None) != (theirs.response is None):
         return Row(kind, None, reason="response time on one side, service time on the other")
-    return _row(kind, "response" if ours.response else "service", *(_at(cell.response or cell.service, quantile) for cell in (ours, theirs)))
+    return _row(
+        kind,
+        "response" if ours.response else "service",
+        *(_at(cell.response or cell.service, quantile) for cell in (ours, theirs)),
+    )
 
 
 def _at(times: Statistics | None, quantile: float) -> float | str:
@@ -203,7 +245,11 @@ def _run(command: list[str]) -> list[str]:
     """The lines that the load tool prints. It is told of an interrupt, so that it stops its servers."""
     done = processes.told(command, ending=processes.STORING)
     if done.returncode not in (0, 1) or not done.stdout:
-        raise Complaint((done.stderr.strip().splitlines() or [f"the load tool ended with code {done.returncode}"])[-1].removeprefix("load: "))
+        raise Complaint(
+            (done.stderr.strip().splitlines() or [f"the load tool ended with code {done.returncode}"])[-1].removeprefix(
+                "load: "
+            )
+        )
     return done.stdout.splitlines()
 
 

@@ -1,8 +1,8 @@
 """From what a person typed to a stored comparison: who the two sides are, what of them is compared, what it will cost.
 
-Why so much is decided before the first pair: whoever looks at data before deciding what to judge will find what was hoped for. So the
-rows, the margins, the controls and the seed stand in the file before anything is measured; only how many rows the screen leaves open,
-and with it how many fresh pairs are needed, is learnt on the way.
+Why so much is decided before the first pair: whoever looks at data before deciding what to judge will find what was
+hoped for. So the rows, the margins, the controls and the seed stand in the file before anything is measured; only how
+many rows the screen leaves open, and with it how many fresh pairs are needed, is learnt on the way.
 """
 
 import fnmatch
@@ -54,9 +54,9 @@ Targets = dict[str, Target]
 
 @dataclass(frozen=True)
 class Wish:
-    """What is to be compared, as it was typed. `sets` are engine settings of one revision instead of two revisions; `benches` says
-    whose bench sources run on both sides (each runs its own unless it is said); `margin` (a share) holds for all rows, `fewest_pairs`
-    for those that are decided, where the rule needs no more."""
+    """What is to be compared, as it was typed. `sets` are engine settings of one revision instead of two revisions;
+    `benches` says whose bench sources run on both sides (each runs its own unless it is said); `margin` (a share) holds
+    for all rows, `fewest_pairs` for those that are decided, where the rule needs no more."""
 
     a: str | None = None
     b: str | None = None
@@ -76,8 +76,8 @@ class Wish:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a comparison will cost, in seconds: its screen; all of it where a quarter of the rows has to be decided, or every row. And the
-    smallest slow-downs likely to be found, by row, with so many pairs of a quarter of the rows."""
+    """What a comparison will cost, in seconds: its screen; all of it where a quarter of the rows has to be decided, or
+    every row. And the smallest slow-downs likely to be found, by row, with so many pairs of a quarter of the rows."""
 
     screen_s: float
     quarter_s: float
@@ -96,23 +96,32 @@ class Plan:
 
 
 def compare(wish: Wish) -> tuple[Comparison, Path] | Plan:
-    """Compares anew; returns the comparison, which is not complete if it was interrupted; of a dry run, which ends when both sides are built,
-    the plan."""
+    """Compares anew; returns the comparison, which is not complete if it was interrupted; of a dry run, which ends when
+    both sides are built, the plan."""
     revision_a, revision_b = _revisions(wish)
     layers = list(dict.fromkeys([*revisions.benches(revision_b.commit), *revisions.benches(revision_a.commit)]))
     selection.check_layers(wish.rows, layers)
     sides = _sides(wish, revision_a, revision_b)
     if revision_a.commit == revision_b.commit and sides[0].settings == sides[1].settings:
-        raise Complaint(f"{revision_a.name} and {revision_b.name} are the same revision ({revision_a.commit[:9]}): nothing to compare; name another one")
+        raise Complaint(
+            f"{revision_a.name} and {revision_b.name} are the same revision ({revision_a.commit[:9]}): nothing to compare; name another one"
+        )
     with alone():
         affected, left_out = _layers(wish, revision_a, revision_b, layers)
         for layer, reason in left_out.items():
             print(f"left out: {layer} ({reason}; --all widens)", file=sys.stderr)
-        if wish.benches == "own" and any(path.startswith("benches/") for path in revisions.changed_files(revision_a, revision_b)):
-            print("the sources of the benches differ: each side runs its own (--benches-of A or B: the same on both)", file=sys.stderr)
+        if wish.benches == "own" and any(
+            path.startswith("benches/") for path in revisions.changed_files(revision_a, revision_b)
+        ):
+            print(
+                "the sources of the benches differ: each side runs its own (--benches-of A or B: the same on both)",
+                file=sys.stderr,
+            )
         targets = _build(sides, affected)
         if any(target.link is None for built in targets for target in built.values()):
-            raise Complaint("no lld, which alone can place code at random, and without that the mere order of functions is called a change: apt-get install lld")
+            raise Complaint(
+                "no lld, which alone can place code at random, and without that the mere order of functions is called a change: apt-get install lld"
+            )
         compared, facts = _planned(wish, sides, targets, left_out)
         forecast = _announce(compared, facts)
         if wish.dry_run:
@@ -140,8 +149,8 @@ def _last_incomplete() -> Path:
 
 
 def more(name: str | None, budget_s: float | None, timeout_s: float) -> tuple[Comparison, Path]:
-    """Tries again the rows that could not be told, with as many fresh pairs as they need, in a file of its own. Each try has half the
-    level of the one before, so trying again does not wear the level out."""
+    """Tries again the rows that could not be told, with as many fresh pairs as they need, in a file of its own. Each
+    try has half the level of the one before, so trying again does not wear the level out."""
     old = comparisons.find(name)
     compared = comparisons.load(old)
     if not compared.complete:
@@ -169,19 +178,27 @@ def more(name: str | None, budget_s: float | None, timeout_s: float) -> tuple[Co
 
 def _go_on(compared: Comparison, path: Path, timeout_s: float) -> tuple[Comparison, Path]:
     if compared.design.turns != pairing.TURNS:
-        raise Complaint(f"{shown(path)} was begun by another version, whose turns are of other lengths: start a new comparison")
+        raise Complaint(
+            f"{shown(path)} was begun by another version, whose turns are of other lengths: start a new comparison"
+        )
     machine.check_same(compared.machine, shown(path))
     sides = (compared.a, compared.b)
-    targets = _build(sides, [layer for layer in dict.fromkeys([*compared.a.code, *compared.b.code]) if layer != SENTINELS])
+    targets = _build(
+        sides, [layer for layer in dict.fromkeys([*compared.a.code, *compared.b.code]) if layer != SENTINELS]
+    )
     for side, built in zip(sides, targets, strict=True):
         if {layer: target.code for layer, target in built.items()} != side.code:
-            raise Complaint(f"the benches of {side.name} are not those that {shown(path)} began with (another compiler?): start a new comparison")
+            raise Complaint(
+                f"the benches of {side.name} are not those that {shown(path)} began with (another compiler?): start a new comparison"
+            )
     facts = _facts(targets[1], {}) | _facts(targets[0], {})
     print(f"going on with {shown(path)}: {len(compared.design.order)} pairs are done", file=sys.stderr)
     return _go(compared, path, targets, facts, timeout_s)
 
 
-def _go(compared: Comparison, path: Path, targets: tuple[Targets, Targets], facts: dict[str, Facts], timeout_s: float) -> tuple[Comparison, Path]:
+def _go(
+    compared: Comparison, path: Path, targets: tuple[Targets, Targets], facts: dict[str, Facts], timeout_s: float
+) -> tuple[Comparison, Path]:
     with until_stopped("run-benches.py compare --resume"):
         ComparisonRun(compared, path, targets, facts, timeout_s).go()
     return comparisons.load(path), path
@@ -191,7 +208,9 @@ def _revisions(wish: Wish) -> tuple[Revision, Revision]:
     asked = [layer for layer in layer_names() if any(selection.layer_fits(layer, word) for word in wish.rows)]
     if wish.sets:
         if wish.b or len(wish.sets) > 2:
-            raise Complaint("--set compares two settings of one revision: name at most one revision, and one or two settings (the one before is the default)")
+            raise Complaint(
+                "--set compares two settings of one revision: name at most one revision, and one or two settings (the one before is the default)"
+            )
         revision = revisions.resolve(wish.a, asked)
         return revision, revision
     return (revisions.resolve(wish.a, asked) if wish.a else revisions.merge_base()), revisions.resolve(wish.b, asked)
@@ -199,7 +218,10 @@ def _revisions(wish: Wish) -> tuple[Revision, Revision]:
 
 def _sides(wish: Wish, a: Revision, b: Revision) -> tuple[Side, Side]:
     benches_of = {"own": (a, b), "a": (a, a), "b": (b, b)}[wish.benches]
-    made = [Side(revision.name, revision.commit, revision.dirty, benches.commit) for revision, benches in zip((a, b), benches_of, strict=True)]
+    made = [
+        Side(revision.name, revision.commit, revision.dirty, benches.commit)
+        for revision, benches in zip((a, b), benches_of, strict=True)
+    ]
     settings = ["", *wish.sets][-2:] if wish.sets else []
     for side, one in zip(made, settings):
         side.name, side.settings = (one or "default settings"), ({"STRATA_SET": one} if one else {})
@@ -208,7 +230,9 @@ def _sides(wish: Wish, a: Revision, b: Revision) -> tuple[Side, Side]:
 
 def _layers(wish: Wish, a: Revision, b: Revision, layers: list[str]) -> tuple[list[str], dict[str, str]]:
     """The targets to run, and those that are left out, with the reason."""
-    wanted = [layer for layer in layers if not wish.rows or any(selection.layer_fits(layer, word) for word in wish.rows)]
+    wanted = [
+        layer for layer in layers if not wish.rows or any(selection.layer_fits(layer, word) for word in wish.rows)
+    ]
     if wish.rows or wish.everything or wish.sets:
         return wanted, {}
     return revisions.affected(a, b, wanted)
@@ -219,12 +243,20 @@ def _build(sides: tuple[Side, Side], layers: list[str]) -> tuple[Targets, Target
     words: tuple[Literal["a", "b"], ...] = ("a", "b")
     for side, word in zip(sides, words, strict=True):
         revision, benches_of = (Revision(side.name, commit, side.dirty) for commit in (side.commit, side.benches_of))
-        built.append(worktree.build_side(revision, word, benches_of=benches_of, features=side.features, layers=[*layers, SENTINELS]))
+        built.append(
+            worktree.build_side(
+                revision, word, benches_of=benches_of, features=side.features, layers=[*layers, SENTINELS]
+            )
+        )
     return built[0], built[1]
 
 
 def _facts(targets: Targets, settings: dict[str, str]) -> dict[str, Facts]:
-    return {id: facts for layer, target in targets.items() for id, facts in build.ask(layer, target.executable, settings).facts.rows.items()}
+    return {
+        id: facts
+        for layer, target in targets.items()
+        for id, facts in build.ask(layer, target.executable, settings).facts.rows.items()
+    }
 
 
 def _engines(targets: Targets, settings: dict[str, str]) -> dict[str, object]:
@@ -233,7 +265,9 @@ def _engines(targets: Targets, settings: dict[str, str]) -> dict[str, object]:
     return {layer: engine for layer, engine in found.items() if engine}
 
 
-def _planned(wish: Wish, sides: tuple[Side, Side], targets: tuple[Targets, Targets], left_out: dict[str, str]) -> tuple[Comparison, dict[str, Facts]]:
+def _planned(
+    wish: Wish, sides: tuple[Side, Side], targets: tuple[Targets, Targets], left_out: dict[str, str]
+) -> tuple[Comparison, dict[str, Facts]]:
     facts = (_facts(targets[0], sides[0].settings), _facts(targets[1], sides[1].settings))
     engines = {name: _engines(built, side.settings) for name, built, side in zip("ab", targets, sides, strict=True)}
     if wish.sets and engines["a"] == engines["b"]:
@@ -256,7 +290,9 @@ def _planned(wish: Wish, sides: tuple[Side, Side], targets: tuple[Targets, Targe
         machine=machine.describe(None),
         build=provenance.how_built(),
         engine=engines,
-        design=Design(seed, wish.alpha, CONTROL_ALPHA, SCREEN_PAIRS, None, pairing.TURNS, wish.budget_s, wish.fewest_pairs),
+        design=Design(
+            seed, wish.alpha, CONTROL_ALPHA, SCREEN_PAIRS, None, pairing.TURNS, wish.budget_s, wish.fewest_pairs
+        ),
         rows=rows,
         controls=_controls(seed, facts[0], [id for id, row in rows.items() if row.state == "not_run"]),
         left_out=left_out,
@@ -264,30 +300,57 @@ def _planned(wish: Wish, sides: tuple[Side, Side], targets: tuple[Targets, Targe
     return compared, facts[1] | facts[0]
 
 
-def _row(wish: Wish, sides: tuple[Side, Side], facts: tuple[dict[str, Facts], dict[str, Facts]], id: str, share: float) -> Row:
+def _row(
+    wish: Wish, sides: tuple[Side, Side], facts: tuple[dict[str, Facts], dict[str, Facts]], id: str, share: float
+) -> Row:
     layer = id.partition("/")[0]
     row = Row("not_run", [], facts[0].get(id) or facts[1][id], share)
     for index, other in ((0, 1), (1, 0)):
         if id not in facts[other]:
             row.state, row.reasons = "one_side", [f"only in {sides[index].name}"]
         elif _work(facts[0].get(id)) != _work(facts[1].get(id)):
-            row.state, row.reasons = "left_out", ["its sides do other work, so their times say nothing of each other; the same bench on both: --benches-of A or B"]
+            row.state, row.reasons = (
+                "left_out",
+                [
+                    "its sides do other work, so their times say nothing of each other; the same bench on both: --benches-of A or B"
+                ],
+            )
     if not selection.chosen(id, wish.rows):
         row.state, row.reasons = "left_out", ["not chosen"]
-    elif id.split("/")[2] != COMPARED_SUBJECT and not any(word.count("/") > 1 and selection.matches(id, word) for word in wish.rows):
+    elif id.split("/")[2] != COMPARED_SUBJECT and not any(
+        word.count("/") > 1 and selection.matches(id, word) for word in wish.rows
+    ):
         row.state, row.reasons = "left_out", ["runs none of our code; compared where it is named down to its subject"]
     elif row.state == "not_run" and row.facts.background:
         row.state, row.reasons = "left_out", ["its background work does not stop for the turns of a partner"]
     elif row.state == "not_run" and row.facts.workload and not wish.rows:
         row.state, row.reasons = "left_out", ["a workload takes seconds to set up; compared where it is named (--rows)"]
-    elif row.state == "not_run" and sides[0].code[layer] == sides[1].code[layer] and sides[0].settings == sides[1].settings:
+    elif (
+        row.state == "not_run"
+        and sides[0].code[layer] == sides[1].code[layer]
+        and sides[0].settings == sides[1].settings
+    ):
         row.state, row.reasons = "identical", ["the code and data that both sides load are the same, byte by byte"]
     return row
 
 
 def _work(facts: Facts | None) -> list[object]:
     """What must agree before two times may be compared."""
-    return [getattr(facts, name, None) for name in ("op", "unit", "units_per_operation", "threads", "clock", "changes_store", "durability", "data_set", "state", "indexes")]
+    return [
+        getattr(facts, name, None)
+        for name in (
+            "op",
+            "unit",
+            "units_per_operation",
+            "threads",
+            "clock",
+            "changes_store",
+            "durability",
+            "data_set",
+            "state",
+            "indexes",
+        )
+    ]
 
 
 def _controls(seed: int, facts: dict[str, Facts], planned: list[str]) -> dict[str, Control]:
@@ -303,12 +366,14 @@ def _controls(seed: int, facts: dict[str, Facts], planned: list[str]) -> dict[st
 
 
 def margin(id: str, margins: str | None = None) -> float:
-    """The share within which a row counts as the same: of the last pattern in `margins` (the text of benches/margins.toml, at side A:
-    nobody loosens a gate by the change that has to pass it) that fits it, else 2 %."""
+    """The share within which a row counts as the same: of the last pattern in `margins` (the text of
+    benches/margins.toml, at side A: nobody loosens a gate by the change that has to pass it) that fits it, else 2 %."""
     try:
-        fitting = [float(share) for pattern, share in tomllib.loads(margins or "").items() if fnmatch.fnmatchcase(id, pattern)]
+        fitting = [
+            float(share) for pattern, share in tomllib.loads(margins or "").items() if fnmatch.fnmatchcase(id, pattern)
+        ]
     except (tomllib.TOMLDecodeError, TypeError, ValueError) as error:
-        raise Complaint(f"benches/margins.toml should have lines like \"indexes/*\" = 0.02: {error}") from error
+        raise Complaint(f'benches/margins.toml should have lines like "indexes/*" = 0.02: {error}') from error
     return fitting[-1] if fitting else DEFAULT_MARGIN
 
 
@@ -317,26 +382,44 @@ def _now() -> str:
 
 
 def _announce(compared: Comparison, facts: dict[str, Facts]) -> Forecast | None:
-    """Says what it will cost, and what it will see; a budget that the smallest comparison does not fit into is refused before it is spent."""
+    """Says what it will cost, and what it will see; a budget that the smallest comparison does not fit into is refused
+    before it is spent."""
     planned = [id for id, row in compared.rows.items() if row.state == "not_run"]
     identical = sum(row.state == "identical" for row in compared.rows.values())
-    print(f"{compared.a.name} ({compared.a.commit[:9]}) with {compared.b.name} ({compared.b.commit[:9]}): {len(planned)} rows, {identical} identical", file=sys.stderr)
+    print(
+        f"{compared.a.name} ({compared.a.commit[:9]}) with {compared.b.name} ({compared.b.commit[:9]}): {len(planned)} rows, {identical} identical",
+        file=sys.stderr,
+    )
     if not planned:
         return None
     screen_s, some_s, all_s = _forecast_s(compared, planned, facts)
     budget_s = compared.design.budget_s
     if budget_s is not None and budget_s < some_s:
-        raise Complaint(f"comparing these rows takes about {duration(some_s)} if a quarter of them has to be decided: name fewer with --rows, or a larger --budget")
+        raise Complaint(
+            f"comparing these rows takes about {duration(some_s)} if a quarter of them has to be decided: name fewer with --rows, or a larger --budget"
+        )
     undecided = max(1, len(planned) // 4)
     fewest = comparison_run.fewest_pairs(compared.design, undecided)
-    pairs, scatter = comparison_run.affordable(fewest, (some_s - screen_s) / fewest, budget_s, screen_s), known_scatter()
+    pairs, scatter = (
+        comparison_run.affordable(fewest, (some_s - screen_s) / fewest, budget_s, screen_s),
+        known_scatter(),
+    )
     print(
         f"screen: {compared.design.screen_pairs} pairs of each, about {duration(screen_s)}; with fresh pairs of what it leaves open "
         f"{duration(some_s)} if that is a quarter, {duration(all_s)} if it is all"
-        + (f"; the budget of {duration(budget_s)} buys {pairs} pairs of a quarter, and is passed if more is left open" if budget_s else ""),
+        + (
+            f"; the budget of {duration(budget_s)} buys {pairs} pairs of a quarter, and is passed if more is left open"
+            if budget_s
+            else ""
+        ),
         file=sys.stderr,
     )
-    visible = {id: judge.smallest_visible(scatter.get(id, USUAL_SCATTER), pairs, undecided, compared.rows[id].margin, compared.design.alpha) for id in planned}
+    visible = {
+        id: judge.smallest_visible(
+            scatter.get(id, USUAL_SCATTER), pairs, undecided, compared.rows[id].margin, compared.design.alpha
+        )
+        for id in planned
+    }
     known = sum(id in scatter for id in planned)
     print(
         f"smallest slow-down likely to be found: {statistics.median(visible.values()):.1%} (half of the rows), {max(visible.values()):.1%} (all), "
@@ -353,10 +436,15 @@ def _forecast_s(compared: Comparison, planned: list[str], facts: dict[str, Facts
     for id in planned:
         layers.setdefault(id.partition("/")[0], []).append(facts[id])
     pair_s = sum(comparison_run.seconds_of(layer, rows, design.turns, costs) for layer, rows in layers.items())
-    control_s = sum(comparison_run.seconds_of(id.partition("/")[0], [facts[id]], design.turns, costs) for id in compared.controls)
+    control_s = sum(
+        comparison_run.seconds_of(id.partition("/")[0], [facts[id]], design.turns, costs) for id in compared.controls
+    )
     screen_s = design.screen_pairs * (pair_s + comparison_run.CONTROLS_A_SCREENING * control_s)
     decided = (max(1, len(planned) // 4), len(planned))
-    some_s, all_s = (screen_s + comparison_run.fewest_pairs(design, count) * (pair_s * count / len(planned) + control_s) for count in decided)
+    some_s, all_s = (
+        screen_s + comparison_run.fewest_pairs(design, count) * (pair_s * count / len(planned) + control_s)
+        for count in decided
+    )
     return screen_s, some_s, all_s
 
 

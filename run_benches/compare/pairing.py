@@ -1,8 +1,9 @@
 """One pair of two sides of a target: both linked anew, run in lock-step, and turned into a point for each of its rows.
 
-Why linked anew: where a linker happens to put a function moves its time by up to some percent, and an innocent commit re-links
-everything. With an order of its own for each side of each pair, the placement of code is scatter like the placement of memory, which
-statistics can deal with, and no longer a difference between the two revisions, which they would find.
+Why linked anew: where a linker happens to put a function moves its time by up to some percent, and an innocent commit
+re-links everything. With an order of its own for each side of each pair, the placement of code is scatter like the
+placement of memory, which statistics can deal with, and no longer a difference between the two revisions, which they
+would find.
 """
 
 import random
@@ -23,10 +24,12 @@ from run_benches.store.runs import Facts
 TEMPLATES = jobs.TEMPLATES
 
 TURNS = {"1_ms": 60, "5_ms": 24, "20_ms": 12}
-"""Turns of each side of a pair, by their length. The scatter between pairs is larger than that within one, so pairs are short and many."""
+"""Turns of each side of a pair, by their length. The scatter between pairs is larger than that within one, so pairs are
+short and many."""
 
 JITTER = 0.25
-"""By so much of itself the turn of a row is longer or shorter in a pair: one length in all pairs could keep step with the machine's spells."""
+"""By so much of itself the turn of a row is longer or shorter in a pair: one length in all pairs could keep step with
+the machine's spells."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +64,16 @@ class Outcome:
     seen: tuple[dict[str, Facts], dict[str, Facts]] = field(default_factory=lambda: ({}, {}))
 
 
-def measure(context: PairContext, sides: tuple[PairSide, PairSide], rows: dict[str, Facts], number: int, name: str, deadline_s: float) -> Outcome:
-    """Runs pair `number` of these rows, all of one target. `name` is its own in the comparison: every random choice is drawn from it."""
+def measure(
+    context: PairContext,
+    sides: tuple[PairSide, PairSide],
+    rows: dict[str, Facts],
+    number: int,
+    name: str,
+    deadline_s: float,
+) -> Outcome:
+    """Runs pair `number` of these rows, all of one target. `name` is its own in the comparison: every random choice is
+    drawn from it."""
     rng = random.Random(name)
     homes = (context.folder / "a", context.folder / "b")
     seeds = [rng.randrange(1, 2**31) for _ in sides]
@@ -86,10 +97,13 @@ def measure(context: PairContext, sides: tuple[PairSide, PairSide], rows: dict[s
                 found = build.read_facts(home / "facts")
                 seen.update({id: facts for id, facts in (found.rows if found else {}).items() if id in chosen})
             _collect(outcome, result, number)
-            # Rows run in the order of the source, so the first one without a point took its process with it, and the rest may go on.
+            # Rows run in the order of the source, so the first one without a point took its process with it, and the
+            # rest may go on.
             failed = next((id for id in chosen if id not in outcome.points), None)
             again = failed is not None and _refused(outcome, failed)
-            known = again or (failed is not None and jobs.allocation_limit(failed, outcome.failures.get(failed, "")) is not None)
+            known = again or (
+                failed is not None and jobs.allocation_limit(failed, outcome.failures.get(failed, "")) is not None
+            )
             barren = 0 if result.rows or known else barren + 1
             chosen = {id: facts for id, facts in chosen.items() if id not in outcome.points and (again or id != failed)}
             for (id, *_), log in result.rows.items():
@@ -139,7 +153,8 @@ def _linked(context: PairContext, side: PairSide, home: Path, seed: int) -> brok
 
 
 def stores(folder: Path, name: str, layer: str) -> dict[str, str]:
-    """Where the processes of one side share the stores they prepare. Sides have their own: they may write different formats."""
+    """Where the processes of one side share the stores they prepare. Sides have their own: they may write different
+    formats."""
     path = folder / TEMPLATES / name / layer
     path.mkdir(parents=True, exist_ok=True)
     return {"STRATA_TEMPLATES": str(path)}
@@ -163,12 +178,17 @@ def _operation_ns(log: broker.RowLog, side: int, total: bool) -> float:
 
 
 def _unlike(log: broker.RowLog) -> list[float] | None:
-    """B less A: the share of its time that the side waited for a core, its major and minor faults, its involuntary switches."""
+    """B less A: the share of its time that the side waited for a core, its major and minor faults, its involuntary
+    switches."""
     if log.conditions is None or any(turn.waited_ns is None for turn in log.turns):
         return None
     waited = [sum(turn.waited_ns or 0 for turn in log.turns if turn.side == side) for side in (0, 1)]
     spent = sum(turn.nanoseconds for turn in log.turns) / 2
     a, b = log.conditions
     share = (waited[1] - waited[0]) / max(1.0, spent)
-    return [round(share, 5), b.major_faults - a.major_faults, b.minor_faults - a.minor_faults, b.involuntary_switches - a.involuntary_switches]
-
+    return [
+        round(share, 5),
+        b.major_faults - a.major_faults,
+        b.minor_faults - a.minor_faults,
+        b.involuntary_switches - a.involuntary_switches,
+    ]

@@ -1,8 +1,8 @@
 """What a person means by the name of a revision, and which benches a change between two of them can reach.
 
-Why a working tree becomes a commit: everything after this module builds, keeps and resumes by a hash, and a tree that somebody goes on
-editing has none. The commit belongs to no branch and holds what `git add -A` would. Its objects are kept in the cache of comparisons;
-in the repository neither the index nor a file is touched, and nothing is added.
+Why a working tree becomes a commit: everything after this module builds, keeps and resumes by a hash, and a tree that
+somebody goes on editing has none. The commit belongs to no branch and holds what `git add -A` would. Its objects are
+kept in the cache of comparisons; in the repository neither the index nor a file is touched, and nothing is added.
 """
 
 import tempfile
@@ -24,7 +24,11 @@ OBJECTS = COMPARE_CACHE / "objects"
 _DEEPEN = "git fetch --unshallow"
 """What gives a shallow clone the rest of its history."""
 
-_NOBODY = {f"GIT_{role}_{what}": text for role in ("AUTHOR", "COMMITTER") for what, text in {"NAME": "run-benches", "EMAIL": "none", "DATE": "@0 +0000"}.items()}
+_NOBODY = {
+    f"GIT_{role}_{what}": text
+    for role in ("AUTHOR", "COMMITTER")
+    for what, text in {"NAME": "run-benches", "EMAIL": "none", "DATE": "@0 +0000"}.items()
+}
 
 
 @dataclass(frozen=True)
@@ -37,20 +41,24 @@ class Revision:
 
 
 def resolve(word: str | None, layers: Sequence[str] = ()) -> Revision:
-    """The working tree (no word, or a dot), a git revision, or that of a saved baseline; of the reference, one at which all these layers, or all
-    that it has, are as they were measured."""
+    """The working tree (no word, or a dot), a git revision, or that of a saved baseline; of the reference, one at which
+    all these layers, or all that it has, are as they were measured."""
     if word is None or word == ".":
         return _working_tree()
     commit, baseline = _commit(word), _baseline(word)
     if baseline and baseline.is_dir() and not commit:
         return _of_set(baseline, layers)
     if baseline and commit:
-        raise Complaint(f"{word!r} is a git revision and a saved baseline: say {word}^0 for the one, {shown(baseline)} for the other")
+        raise Complaint(
+            f"{word!r} is a git revision and a saved baseline: say {word}^0 for the one, {shown(baseline)} for the other"
+        )
     if baseline:
         return _of_baseline(baseline)
     if commit is None:
         deeper = f", and this clone has not all of its history: {_DEEPEN}" if _is_shallow() else ""
-        raise Complaint(f"{word!r} is neither a git revision nor a saved baseline{deeper}; to see these: git branch -a, run-benches.py baselines")
+        raise Complaint(
+            f"{word!r} is neither a git revision nor a saved baseline{deeper}; to see these: git branch -a, run-benches.py baselines"
+        )
     return Revision(word if not commit.startswith(word) else word[:9], commit, dirty=False)
 
 
@@ -63,7 +71,9 @@ def merge_base(word: str = "main") -> Revision:
             except Complaint:
                 more = f", or fetch the rest of the history ({_DEEPEN})" if _is_shallow() else ""
                 raise Complaint(f"HEAD and {branch} have no common ancestor here: name a revision{more}") from None
-    raise Complaint(f"there is no branch {word} to compare with: name a revision, or fetch it (git fetch origin {word}:{word})")
+    raise Complaint(
+        f"there is no branch {word} to compare with: name a revision, or fetch it (git fetch origin {word}:{word})"
+    )
 
 
 def tree(revision: Revision, benches_of: Revision) -> str:
@@ -87,7 +97,12 @@ def affected(a: Revision, b: Revision, layers: list[str]) -> tuple[list[str], di
     """The bench targets that a change from A to B can reach, and those it cannot, with the reason."""
     then, now = (reach.of_commit(one.commit, _environment()) for one in (a, b))
     files = set(map(reach.part_of, changed_files(a, b)))  # a comment, too: that it is the same program, its bytes say
-    run = [layer for layer in layers if files & (then.of_bench(layer) | now.of_bench(layer)) or fingerprint.changed(fingerprint.of_layer(then, layer), fingerprint.of_layer(now, layer))]
+    run = [
+        layer
+        for layer in layers
+        if files & (then.of_bench(layer) | now.of_bench(layer))
+        or fingerprint.changed(fingerprint.of_layer(then, layer), fingerprint.of_layer(now, layer))
+    ]
     return run, {layer: "nothing under it changed" for layer in layers if layer not in run}
 
 
@@ -105,7 +120,8 @@ def benches(commit: str) -> list[str]:
 
 
 def git(*words: str, **environment: str) -> str:
-    """What git prints about this checkout. It also knows the objects of working trees that were compared, and adds those of others to them."""
+    """What git prints about this checkout. It also knows the objects of working trees that were compared, and adds
+    those of others to them."""
     return repository.git(*words, environment=_environment() | environment)
 
 
@@ -161,16 +177,24 @@ def _of_set(folder: Path, layers: Sequence[str]) -> Revision:
     """A revision of a set at which each of these layers is what was measured of it."""
     stored = runs.load_set(folder)
     if missing := [layer for layer in layers if layer not in stored]:
-        raise Complaint(f"the {folder.name} has no {missing[0]}: run-benches.py renew {missing[0]}, or name other layers with --rows")
+        raise Complaint(
+            f"the {folder.name} has no {missing[0]}: run-benches.py renew {missing[0]}, or name other layers with --rows"
+        )
     parts = {layer: run for layer, run in stored.items() if not layers or layer in layers}
     commits = dict.fromkeys(run.tool.commit for run in parts.values() if run.tool.dirty is False)
     for commit in filter(_commit, commits):
         sources = reach.of_commit(commit, _environment())
-        if all((run.tool.commit, run.tool.dirty) == (commit, False) or run.sources.get(layer) == fingerprint.of_layer(sources, layer) for layer, run in parts.items()):
+        if all(
+            (run.tool.commit, run.tool.dirty) == (commit, False)
+            or run.sources.get(layer) == fingerprint.of_layer(sources, layer)
+            for layer, run in parts.items()
+        ):
             return Revision(f"baseline {folder.name}", commit, dirty=False)
     told = "; ".join(f"{layer} at {run.tool.commit[:9]}" for layer, run in parts.items())
     deeper = f", and this clone has not all of its history: {_DEEPEN}" if _is_shallow() else ""
-    raise Complaint(f"there is no revision at which all layers are as they were measured for the {folder.name} ({told}): name one, or fewer layers with --rows{deeper}")
+    raise Complaint(
+        f"there is no revision at which all layers are as they were measured for the {folder.name} ({told}): name one, or fewer layers with --rows{deeper}"
+    )
 
 
 def _of_baseline(path: Path) -> Revision:
@@ -178,10 +202,14 @@ def _of_baseline(path: Path) -> Revision:
     if tool.dirty is None:
         raise Complaint(f"baseline {path.stem} was measured where git knew no revision: it cannot be measured again")
     if tool.dirty:
-        raise Complaint(f"baseline {path.stem} was measured on a tree with uncommitted changes, which nobody kept: it cannot be measured again")
+        raise Complaint(
+            f"baseline {path.stem} was measured on a tree with uncommitted changes, which nobody kept: it cannot be measured again"
+        )
     if _commit(tool.commit) is None:
         fetch = _DEEPEN if _is_shallow() else f"git fetch origin {tool.commit}"
-        raise Complaint(f"baseline {path.stem} was measured at {tool.commit[:9]}, which is not in this repository: fetch it ({fetch})")
+        raise Complaint(
+            f"baseline {path.stem} was measured at {tool.commit[:9]}, which is not in this repository: fetch it ({fetch})"
+        )
     return Revision(f"baseline {path.stem}", tool.commit, dirty=False)
 
 

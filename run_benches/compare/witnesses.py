@@ -1,8 +1,9 @@
-"""What noise cannot touch, told beside the time: instructions, allocations and the engine's counters, in one phrase a row.
+"""What noise cannot touch, told beside the time: instructions, allocations and the engine's counters, in one phrase a
+row.
 
-Why in words: a time says that something changed, a count says what. Slower with more instructions is more work; slower with the same
-instructions is the same work that waits longer (cache, branches, the placement of code), and is mended elsewhere. More work that does not
-show in the time yet is worth knowing too: it will show on a slower machine.
+Why in words: a time says that something changed, a count says what. Slower with more instructions is more work; slower
+with the same instructions is the same work that waits longer (cache, branches, the placement of code), and is mended
+elsewhere. More work that does not show in the time yet is worth knowing too: it will show on a slower machine.
 
 How equal is equal: a count of instructions differs where it does so by more than a row of its kind repeats itself.
 """
@@ -18,7 +19,8 @@ from run_benches.store.runs import Facts
 Work = Literal["more", "same", "less"]
 
 LEAST = 0.001
-"""Of anything, an operation: what happens less than once in a thousand operations (a flush) happens when it happens to."""
+"""Of anything, an operation: what happens less than once in a thousand operations (a flush) happens when it happens to.
+"""
 
 PHRASES: dict[tuple[Verdict, Work], str] = {
     ("slower", "more"): "does more work",
@@ -48,7 +50,8 @@ def phrase(judgement: Judgement, witness: Witness | None, facts: Facts) -> str:
 
 
 def agreement(facts: Facts) -> float:
-    """The share within which two counts of the same code agree: what lies in a store is reached by other ways each time."""
+    """The share within which two counts of the same code agree: what lies in a store is reached by other ways each
+    time."""
     return 0.001 if not facts.state or facts.state.startswith("in memory") else 0.01
 
 

@@ -1,11 +1,11 @@
 """Both sides of a comparison, built one after the other in one worktree at one fixed path.
 
-Why one: paths of the sources and of the target folder stand in the binaries, and their length moves what lies behind them. And why our
-own crates are compiled anew for each side: cargo knows a crate by its path in the workspace and takes it for fresh by the times of its
-files, so the second of two revisions would be answered with the binary of the first.
+Why one: paths of the sources and of the target folder stand in the binaries, and their length moves what lies behind
+them. And why our own crates are compiled anew for each side: cargo knows a crate by its path in the workspace and takes
+it for fresh by the times of its files, so the second of two revisions would be answered with the binary of the first.
 
-Non-goal: sharing a target folder with the user, whose next build would take our artifacts for theirs. Ours begins as a copy of it, for
-RocksDB.
+Non-goal: sharing a target folder with the user, whose next build would take our artifacts for theirs. Ours begins as a
+copy of it, for RocksDB.
 """
 
 import fcntl
@@ -33,14 +33,14 @@ TARGET = COMPARE_CACHE / "target"
 BUILDS = COMPARE_CACHE / "builds"
 KEPT_BUILDS = 6
 KEPT_OBJECTS_S = 14 * 24 * 3600
-"""How long the objects of a working tree are kept after it was compared last: as long as git keeps what nothing leads to."""
-
+"""How long the objects of a working tree are kept after it was compared last: as long as git keeps what nothing leads
+to."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """One bench target of one side. Its executable lies at a path as long as that of the other side; `code` is the fingerprint of
-    what it loads; without a link it cannot be linked anew."""
+    """One bench target of one side. Its executable lies at a path as long as that of the other side; `code` is the
+    fingerprint of what it loads; without a link it cannot be linked anew."""
 
     layer: str
     executable: Path
@@ -50,7 +50,8 @@ class Target:
 
 @dataclass(frozen=True)
 class _Manifest:
-    """A kept build, written when all else of it is there: every bench that the tree has, and the code of those that were built."""
+    """A kept build, written when all else of it is there: every bench that the tree has, and the code of those that
+    were built."""
 
     benches: list[str]
     code: dict[str, str]
@@ -65,7 +66,12 @@ class _Workspace:
 
 
 def build_side(
-    revision: Revision, side: Literal["a", "b"], *, benches_of: Revision | None = None, features: Sequence[str] = (), layers: Sequence[str] | None = None
+    revision: Revision,
+    side: Literal["a", "b"],
+    *,
+    benches_of: Revision | None = None,
+    features: Sequence[str] = (),
+    layers: Sequence[str] | None = None,
 ) -> dict[str, Target]:
     """The benches of a revision (by default all, and of `layers` those it has), built unless a kept build has them."""
     with _only_one():
@@ -78,7 +84,10 @@ def build_side(
         os.utime(folder)
         _prune()
     wanted = [layer for layer in (layers or manifest.benches) if layer in manifest.code]
-    return {layer: Target(layer, folder / layer, manifest.code[layer], relink.load(folder / "links" / layer)) for layer in wanted}
+    return {
+        layer: Target(layer, folder / layer, manifest.code[layer], relink.load(folder / "links" / layer))
+        for layer in wanted
+    }
 
 
 def build_program(revision: Revision, program: str) -> Path:
@@ -88,7 +97,9 @@ def build_program(revision: Revision, program: str) -> Path:
         folder = BUILDS / _key(tree, [f"program {program}"])
         if not (folder / program).exists():
             _clean(tree)
-            executables, _ = build.run_cargo(TREE, TARGET, "bin", ["--bin", program], f"the build of {revision.name}", os.environ)
+            executables, _ = build.run_cargo(
+                TREE, TARGET, "bin", ["--bin", program], f"the build of {revision.name}", os.environ
+            )
             if program not in executables:
                 raise Complaint(f"{revision.name} has no binary {program}")
             shutil.rmtree(folder, ignore_errors=True)
@@ -102,13 +113,23 @@ def build_program(revision: Revision, program: str) -> Path:
 
 
 def checkout(tree: str) -> None:
-    """Puts a tree (or a commit) in the place of the one that was there. Nothing of it is registered in the user's repository."""
+    """Puts a tree (or a commit) in the place of the one that was there. Nothing of it is registered in the user's
+    repository."""
     shutil.rmtree(TREE, ignore_errors=True)
     TREE.mkdir(parents=True)
     index = COMPARE_CACHE / "index"
     index.unlink(missing_ok=True)
     repository = revisions.git("rev-parse", "--absolute-git-dir")
-    revisions.git("read-tree", "--reset", "-u", "--no-sparse-checkout", tree, GIT_DIR=repository, GIT_WORK_TREE=str(TREE), GIT_INDEX_FILE=str(index))
+    revisions.git(
+        "read-tree",
+        "--reset",
+        "-u",
+        "--no-sparse-checkout",
+        tree,
+        GIT_DIR=repository,
+        GIT_WORK_TREE=str(TREE),
+        GIT_INDEX_FILE=str(index),
+    )
     if LOCAL_CARGO_CONFIG.exists():
         (TREE / ".cargo").mkdir(exist_ok=True)
         shutil.copy(LOCAL_CARGO_CONFIG, TREE / ".cargo")
@@ -118,7 +139,9 @@ def checkout(tree: str) -> None:
 def _only_one() -> Iterator[None]:
     """Builds of several runners follow one another."""
     if COMPARE_CACHE.is_relative_to(ROOT):
-        raise Complaint(f"{COMPARE_CACHE} lies in the checkout, whose flags cargo would add a second time: set STRATA_COMPARE_DIR to a folder outside")
+        raise Complaint(
+            f"{COMPARE_CACHE} lies in the checkout, whose flags cargo would add a second time: set STRATA_COMPARE_DIR to a folder outside"
+        )
     COMPARE_CACHE.mkdir(parents=True, exist_ok=True)
     with (COMPARE_CACHE / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -147,13 +170,20 @@ def _build(tree: str, folder: Path, features: Sequence[str], layers: Sequence[st
     shutil.rmtree(folder, ignore_errors=True)
     links = folder / "links"
     links.mkdir(parents=True)
-    arguments = [*(f"--bench={layer}" for layer in _wanted(workspace.benches, layers)), *(f"--features={feature}" for feature in features)]
-    executables, libraries = build.run_cargo(TREE, TARGET, "bench", arguments, f"the build of {name}", os.environ | relink.environment(COMPARE_CACHE, links))
+    arguments = [
+        *(f"--bench={layer}" for layer in _wanted(workspace.benches, layers)),
+        *(f"--features={feature}" for feature in features),
+    ]
+    executables, libraries = build.run_cargo(
+        TREE, TARGET, "bench", arguments, f"the build of {name}", os.environ | relink.environment(COMPARE_CACHE, links)
+    )
     for layer, executable in executables.items():
         shutil.copy(executable, folder / layer)
         (links / executable.name).rename(links / layer)
         relink.keep(links / layer, libraries)
-    manifest = _Manifest(workspace.benches, {layer: elf.loaded(folder / layer) for layer in workspace.benches if layer in executables})
+    manifest = _Manifest(
+        workspace.benches, {layer: elf.loaded(folder / layer) for layer in workspace.benches if layer in executables}
+    )
     serialization.store(folder / "manifest.json", manifest)
     return manifest
 
@@ -169,7 +199,8 @@ def _clean(tree: str) -> _Workspace:
 
 
 def _copy_rocksdb() -> None:
-    """Begins our target folder with the user's, or follows it to another RocksDB. The build comes last: by it we know that all is there."""
+    """Begins our target folder with the user's, or follows it to another RocksDB. The build comes last: by it we know
+    that all is there."""
     theirs = toolchain.target_folder()
     if rocksdb_build.builds(theirs) <= rocksdb_build.builds(TARGET):
         return
@@ -185,7 +216,9 @@ def _copy_rocksdb() -> None:
 def _workspace() -> _Workspace:
     packages = json.loads(_cargo("metadata", "--no-deps", "--format-version=1"))["packages"]
     targets = [target for package in packages for target in package["targets"]]
-    return _Workspace([package["name"] for package in packages], [target["name"] for target in targets if "bench" in target["kind"]])
+    return _Workspace(
+        [package["name"] for package in packages], [target["name"] for target in targets if "bench" in target["kind"]]
+    )
 
 
 def _cargo(*words: str) -> str:

@@ -1,1 +1,2 @@
-"""What the scenario `cold-storage` needs beside the load tool: `strata-lake`, an object store with a catalogue, foreign readers, and checks."""
+"""What the scenario `cold-storage` needs beside the load tool: `strata-lake`, an object store with a catalogue, foreign
+readers, and checks."""

@@ -1,7 +1,9 @@
-"""Checks of a table beside its stream, as the load tool runs them: what they found as JSON on standard output, exit code 0 if all is right.
+"""Checks of a table beside its stream, as the load tool runs them: what they found as JSON on standard output, exit
+code 0 if all is right.
 
-`every-event-once` copies what is left, then holds all rows, by both readers, against all events. `reads` asks both readers four questions,
-whose answers must agree, and looks at how many files the narrow ones touch. `rounds` measures what copying takes, with a stream of its own.
+`every-event-once` copies what is left, then holds all rows, by both readers, against all events. `reads` asks both
+readers four questions, whose answers must agree, and looks at how many files the narrow ones touch. `rounds` measures
+what copying takes, with a stream of its own.
 """
 
 import argparse
@@ -77,7 +79,11 @@ def reads(server: Server, lakehouse: Lakehouse, stream: str) -> tuple[dict[str, 
         ),
         (
             "a range of offsets of one partition",
-            said.And(said.EqualTo("partition", 0), said.GreaterThanOrEqual("offset", first), said.LessThan("offset", first + OFFSETS)),
+            said.And(
+                said.EqualTo("partition", 0),
+                said.GreaterThanOrEqual("offset", first),
+                said.LessThan("offset", first + OFFSETS),
+            ),
             f'WHERE "partition" = 0 AND "offset" >= {first} AND "offset" < {first + OFFSETS}',
         ),
     ]
@@ -89,7 +95,12 @@ def reads(server: Server, lakehouse: Lakehouse, stream: str) -> tuple[dict[str, 
         by_pyiceberg, pyiceberg_s = _timed(partial(_rows, table, filtered))
         by_duckdb, duckdb_s = _timed(partial(_read, duckdb, where))
         files_of[name] = files
-        found |= {f"{name}: files": files, f"{name}: rows": by_duckdb, f"{name}: PyIceberg, s": pyiceberg_s, f"{name}: DuckDB, s": duckdb_s}
+        found |= {
+            f"{name}: files": files,
+            f"{name}: rows": by_duckdb,
+            f"{name}: PyIceberg, s": pyiceberg_s,
+            f"{name}: DuckDB, s": duckdb_s,
+        }
         is_right &= by_pyiceberg == by_duckdb > 0
     counted, count_s = _timed(lambda: table.scan().count())
     by_duckdb, duckdb_s = _timed(lambda: duckdb.rows("count(*)")[0][0])
@@ -105,7 +116,9 @@ def _rows(table: Any, filtered: Any) -> int:
 
 def _read(duckdb: DuckDb, where: str) -> int:
     """Reads all columns; the number of rows."""
-    return len(duckdb.rows('"partition", "offset", epoch_us(ingested_at), timestamp_ms, key, idempotency_key, payload', where))
+    return len(
+        duckdb.rows('"partition", "offset", epoch_us(ingested_at), timestamp_ms, key, idempotency_key, payload', where)
+    )
 
 
 EVENTS = 100_000
@@ -122,7 +135,8 @@ LAGS = {1: 15.0, 10: 40.0}
 
 
 def rounds(server: Server, lakehouse: Lakehouse, stream: str) -> tuple[dict[str, Any], bool]:
-    """Measures rounds: events a second and CPU of each event, bytes of each, commits by the number of snapshots, and the lag."""
+    """Measures rounds: events a second and CPU of each event, bytes of each, commits by the number of snapshots, and
+    the lag."""
     found: dict[str, Any] = {}
     sent = _append(server, stream, 1)
     _copied(server, lakehouse, stream)  # makes the table
@@ -134,7 +148,10 @@ def rounds(server: Server, lakehouse: Lakehouse, stream: str) -> tuple[dict[str,
         walls.append(EVENTS / wall)
         cpus.append(cpu / EVENTS * 1e6)
     for name, values, digits in (("events a second", walls, 0), ("CPU of an event, us", cpus, 2)):
-        found |= {f"{name}, {which}": round(one, digits or None) for which, one in zip(("least", "median", "most"), sorted(values), strict=True)}
+        found |= {
+            f"{name}, {which}": round(one, digits or None)
+            for which, one in zip(("least", "median", "most"), sorted(values), strict=True)
+        }
     found["bytes of an event in the table"] = round((_table_bytes(lakehouse, stream) - before) / (TIMES * EVENTS), 1)
     found["bytes of an event in the stream"] = round(_stream_bytes(server, stream) / sent, 1)
     sent += _append(server, stream, max(SNAPSHOTS))
@@ -143,11 +160,16 @@ def rounds(server: Server, lakehouse: Lakehouse, stream: str) -> tuple[dict[str,
         around = times[number - number // 10 - TIMES : number]
         found[f"commit with {number} snapshots, ms"] = round(statistics.median(around), 1)
     sent += _append(server, stream, KEPT)
-    found[f"commit with {KEPT} snapshots kept, ms"] = round(statistics.median(_commits(server, lakehouse, stream, KEPT)), 1)
+    found[f"commit with {KEPT} snapshots kept, ms"] = round(
+        statistics.median(_commits(server, lakehouse, stream, KEPT)), 1
+    )
     for every_s, lasting_s in LAGS.items():
         more, lags = _lags(server, lakehouse, stream, every_s, lasting_s)
         sent += more
-        found |= {f"lag with a commit each {every_s} s: p{percent}, s": round(lags[len(lags) * percent // 100], 2) for percent in (50, 99)}
+        found |= {
+            f"lag with a commit each {every_s} s: p{percent}, s": round(lags[len(lags) * percent // 100], 2)
+            for percent in (50, 99)
+        }
     counted = len(readers.with_duckdb(lakehouse, stream))
     found["rows"] = counted
     return found, counted == sent
@@ -157,7 +179,16 @@ def _append(server: Server, stream: str, number: int) -> int:
     """Appends so many events, and says how many."""
     for begin in range(0, number, 1000):
         many = range(begin, min(begin + 1000, number))
-        server.append(stream, [{"payload": {"n": at, "page": f"/articles/{at % 1000}", "agent": "a browser"}, "key": f"visitor {at % 5000}"} for at in many])
+        server.append(
+            stream,
+            [
+                {
+                    "payload": {"n": at, "page": f"/articles/{at % 1000}", "agent": "a browser"},
+                    "key": f"visitor {at % 5000}",
+                }
+                for at in many
+            ],
+        )
     return number
 
 

@@ -44,7 +44,16 @@ def program() -> Path:
 
 def build() -> None:
     """Builds it; takes minutes the first time."""
-    command = ["cargo", "build", "--release", "--locked", "--manifest-path", str(MANIFEST), "--target-dir", str(target())]
+    command = [
+        "cargo",
+        "build",
+        "--release",
+        "--locked",
+        "--manifest-path",
+        str(MANIFEST),
+        "--target-dir",
+        str(target()),
+    ]
     if processes.call(command, cwd=ROOT, stdout=sys.stderr) != 0:
         raise Complaint("strata-lake does not build")
 
@@ -80,8 +89,21 @@ class Server:
         (self.folder / "schema.graphql").write_text(self.schema, encoding="utf-8")
         ready = self.folder / "ready"
         ready.unlink(missing_ok=True)
-        options = ["--schema", f"{self.folder}/schema.graphql", "--data-dir", f"{self.folder}/data", "--ready-file", str(ready)]
-        command = [str(toolchain.target_folder() / "release" / "strata"), "serve", "--listen", f"127.0.0.1:{self.port}", *options]
+        options = [
+            "--schema",
+            f"{self.folder}/schema.graphql",
+            "--data-dir",
+            f"{self.folder}/data",
+            "--ready-file",
+            str(ready),
+        ]
+        command = [
+            str(toolchain.target_folder() / "release" / "strata"),
+            "serve",
+            "--listen",
+            f"127.0.0.1:{self.port}",
+            *options,
+        ]
         with (self.folder / "log").open("ab") as log:
             self.process = processes.start(command, stdout=log, stderr=log)
         deadline = time.monotonic() + START_S
@@ -100,7 +122,9 @@ class Server:
         """Sends a request; returns the status and the body."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=START_S)
         try:
-            connection.request(method, path, json.dumps(body) if body is not None else None, {"content-type": "application/json"})
+            connection.request(
+                method, path, json.dumps(body) if body is not None else None, {"content-type": "application/json"}
+            )
             answer = connection.getresponse()
             return answer.status, json.loads(answer.read() or b"null")
         finally:
@@ -121,7 +145,11 @@ class Server:
 
     def partitions(self, stream: str) -> int:
         """The number of partitions."""
-        return next(number for number in range(1, 1_000_000) if self.ask("GET", f"/{stream}?partition={number}&limit=0")[0] != 200)
+        return next(
+            number
+            for number in range(1, 1_000_000)
+            if self.ask("GET", f"/{stream}?partition={number}&limit=0")[0] != 200
+        )
 
     def events(self, stream: str) -> Iterator[tuple[tuple[int, int], Content]]:
         """All events that are kept: partition and offset, and the content with the payload as the server sends it."""
@@ -136,7 +164,10 @@ class Server:
                 page = json.loads(body)
                 for record, payload in zip(page["records"], payloads(body), strict=True):
                     times = record["ingestedMs"] * 1000, record["timestampMs"]
-                    yield (partition, record["offset"]), (*times, record.get("key"), record.get("idempotencyKey"), payload)
+                    yield (
+                        (partition, record["offset"]),
+                        (*times, record.get("key"), record.get("idempotencyKey"), payload),
+                    )
                 after = page["next"]
                 if after >= page["highWatermark"]:
                     break
@@ -165,7 +196,15 @@ class Copier:
 
     def command(self) -> list[str]:
         """What is typed."""
-        return [str(program()), "--url", self.server.url, "--stream", self.stream, *self.lakehouse.options(), *self.options]
+        return [
+            str(program()),
+            "--url",
+            self.server.url,
+            "--stream",
+            self.stream,
+            *self.lakehouse.options(),
+            *self.options,
+        ]
 
     def environment(self, signal_at: str | None = None) -> dict[str, str]:
         """Its variables: the credential, and at which step it gets which signal."""

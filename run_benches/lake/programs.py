@@ -1,6 +1,7 @@
 """The programs that the scenario `cold-storage` names: `strata-lake` and the checks, for each kind of catalogue.
 
-Why wrappers: the scenario says what is copied and asked, and not into which catalogue; so the load tool stays one that knows HTTP alone.
+Why wrappers: the scenario says what is copied and asked, and not into which catalogue; so the load tool stays one that
+knows HTTP alone.
 """
 
 import sys
@@ -50,8 +51,15 @@ def of(scenarios: Sequence[Scenario]) -> Iterator[dict[str, Path]]:
         found = {}
         for kind, lakehouse in kinds.items():
             texts = {
-                f"lake-{kind}": COPY.format(python=sys.executable, program=str(copying.program()), options=lakehouse.options(), variables=lakehouse.variables()),
-                f"lake-check-{kind}": CHECK.format(python=sys.executable, root=str(ROOT), lakehouse=readers.written(lakehouse)),
+                f"lake-{kind}": COPY.format(
+                    python=sys.executable,
+                    program=str(copying.program()),
+                    options=lakehouse.options(),
+                    variables=lakehouse.variables(),
+                ),
+                f"lake-check-{kind}": CHECK.format(
+                    python=sys.executable, root=str(ROOT), lakehouse=readers.written(lakehouse)
+                ),
             }
             for program, text in texts.items():
                 found[program] = folder / program

@@ -46,7 +46,16 @@ class Rest:
 
     def options(self) -> list[str]:
         """As `strata-lake` takes it."""
-        return ["--catalog", "rest", "--uri", self.uri, "--warehouse", self.warehouse, "--s3-endpoint", self.s3_endpoint]
+        return [
+            "--catalog",
+            "rest",
+            "--uri",
+            self.uri,
+            "--warehouse",
+            self.warehouse,
+            "--s3-endpoint",
+            self.s3_endpoint,
+        ]
 
     def variables(self) -> dict[str, str]:
         """What `strata-lake` takes from its environment: the credential."""
@@ -55,7 +64,12 @@ class Rest:
     def properties(self) -> dict[str, str]:
         """As PyIceberg takes it."""
         key, secret = self.credential
-        s3 = {"s3.endpoint": self.s3_endpoint, "s3.access-key-id": key, "s3.secret-access-key": secret, "s3.region": "us-east-1"}
+        s3 = {
+            "s3.endpoint": self.s3_endpoint,
+            "s3.access-key-id": key,
+            "s3.secret-access-key": secret,
+            "s3.region": "us-east-1",
+        }
         token = {"credential": f"{key}:{secret}", "oauth2-server-uri": f"{self.uri}/v1/oauth/tokens"}
         return {"type": "rest", "uri": self.uri, "warehouse": self.warehouse} | token | s3
 
@@ -117,12 +131,15 @@ class DuckDb:
 
     def rows(self, columns: str, where: str = "") -> list[tuple[Any, ...]]:
         """The rows that a condition selects."""
-        found: list[tuple[Any, ...]] = self.connection.execute(f"SELECT {columns} FROM {self.source} {where}").fetchall()
+        found: list[tuple[Any, ...]] = self.connection.execute(
+            f"SELECT {columns} FROM {self.source} {where}"
+        ).fetchall()
         return found
 
 
 Content = tuple[int, int, str | None, str | None, str]
-"""Of an event: when the server took it, in microseconds since 1970; the client's time, in milliseconds; key, idempotency key, payload."""
+"""Of an event: when the server took it, in microseconds since 1970; the client's time, in milliseconds; key,
+idempotency key, payload."""
 
 Row = tuple[int, int, *Content]
 """Partition, offset, and the content."""
@@ -140,7 +157,9 @@ def with_pyiceberg(lakehouse: Lakehouse, stream: str) -> list[Row]:
 def with_duckdb(lakehouse: Lakehouse, stream: str) -> list[Row]:
     """All rows, read by DuckDB."""
     # As a number: for times with zones, DuckDB's Python wants another package.
-    return DuckDb(lakehouse, stream).rows(", ".join(f'epoch_us("{name}")' if name == "ingested_at" else f'"{name}"' for name in COLUMNS))
+    return DuckDb(lakehouse, stream).rows(
+        ", ".join(f'epoch_us("{name}")' if name == "ingested_at" else f'"{name}"' for name in COLUMNS)
+    )
 
 
 READERS: dict[str, Callable[[Lakehouse, str], list[Row]]] = {"pyiceberg": with_pyiceberg, "duckdb": with_duckdb}

@@ -1,6 +1,7 @@
 """SeaweedFS: an object store and a REST catalogue of Iceberg in one process, for what is tried with `strata-lake`.
 
-Why this one: it is one file in a wheel, needs no other process, and its catalogue takes a commit of files and properties whole or not at all.
+Why this one: it is one file in a wheel, needs no other process, and its catalogue takes a commit of files and
+properties whole or not at all.
 """
 
 import json
@@ -60,7 +61,11 @@ class SeaweedFs:
             self.ports = dict(zip([*names, "s3.port.iceberg"], _free(len(names) + 1), strict=True))
             key, secret = self.credential
             actions = ["Admin", "Read", "Write", "List", "Tagging"]
-            identities = {"identities": [{"name": "lake", "credentials": [{"accessKey": key, "secretKey": secret}], "actions": actions}]}
+            identities = {
+                "identities": [
+                    {"name": "lake", "credentials": [{"accessKey": key, "secretKey": secret}], "actions": actions}
+                ]
+            }
             (self.folder / "s3.json").write_text(json.dumps(identities), encoding="utf-8")
         options = [f"-{name}={port}" for name, port in self.ports.items()]
         command = [
@@ -88,11 +93,15 @@ class SeaweedFs:
     def _answers(self) -> bool:
         """Whether the catalogue lists the namespaces of the bucket, which is made last."""
         key, secret = self.credential
-        asked = urllib.parse.urlencode({"grant_type": "client_credentials", "client_id": key, "client_secret": secret, "scope": "catalog"})
+        asked = urllib.parse.urlencode(
+            {"grant_type": "client_credentials", "client_id": key, "client_secret": secret, "scope": "catalog"}
+        )
         try:
             with urllib.request.urlopen(f"{self.catalog_uri}/v1/oauth/tokens", asked.encode(), timeout=5) as answer:
                 token = json.load(answer)["access_token"]
-            listed = urllib.request.Request(f"{self.catalog_uri}/v1/{BUCKET}/namespaces", headers={"Authorization": f"Bearer {token}"})
+            listed = urllib.request.Request(
+                f"{self.catalog_uri}/v1/{BUCKET}/namespaces", headers={"Authorization": f"Bearer {token}"}
+            )
             with urllib.request.urlopen(listed, timeout=5):
                 return True
         except (OSError, ValueError, KeyError):

@@ -1,14 +1,15 @@
 """Lock-step: live processes take short turns on the same cores, and the broker says whose turn it is.
 
-Why: a shared machine runs the same code at half speed in spells of 20 to 500 ms. Processes measured one after the other fall into
-different spells; those that alternate every millisecond see the same ones, so their ratios are steady where their times are not. Hence:
-only one side runs at any moment (set-up and tear-down included), all do the same number of operations a turn and the same number of
-turns, and turns go up a random order of the sides and down again (a palindrome: of two sides ABBA or BAAB), which cancels drift. Two
-sides are a pair, more are a tuple. The sides speak the protocol that stands at the top of `benches/harness/src/paired.rs`.
+Why: a shared machine runs the same code at half speed in spells of 20 to 500 ms. Processes measured one after the other
+fall into different spells; those that alternate every millisecond see the same ones, so their ratios are steady where
+their times are not. Hence: only one side runs at any moment (set-up and tear-down included), all do the same number of
+operations a turn and the same number of turns, and turns go up a random order of the sides and down again (a
+palindrome: of two sides ABBA or BAAB), which cancels drift. Two sides are a pair, more are a tuple. The sides speak the
+protocol that stands at the top of `benches/harness/src/paired.rs`.
 
-Nothing here judges: `effect` gives the one number of a pair, `families` reads tuples, and statistics are made of these elsewhere. By hand, to see how well this
-machine can tell a program from itself (`--load 0.6`: while 60 % of each core are taken):
-`python3 -m run_benches.measure.broker aa BINARY[:ROW] ... --pairs 40`.
+Nothing here judges: `effect` gives the one number of a pair, `families` reads tuples, and statistics are made of these
+elsewhere. By hand, to see how well this machine can tell a program from itself (`--load 0.6`: while 60 % of each core
+are taken): `python3 -m run_benches.measure.broker aa BINARY[:ROW] ... --pairs 40`.
 """
 
 import argparse
@@ -39,7 +40,8 @@ WRITER_TURN_NS = 5e6
 """A turn of a row with one thread that changes its store."""
 
 LONG_TURN_NS = 20e6
-"""A turn of several threads, which start and end together, or by CPU clocks, which are read once a turn and lag by a tick."""
+"""A turn of several threads, which start and end together, or by CPU clocks, which are read once a turn and lag by a
+tick."""
 
 TURNS = 100
 """Turns of each side; the first two are warm-up."""
@@ -64,8 +66,8 @@ class Side:
 
 @dataclass(frozen=True)
 class Row:
-    """Rows to compare: an id for each side. `turns` are those of each side: even, at least 4. `cost_ns`, of an operation on the wall, is
-    found out by the sides where it is not known yet."""
+    """Rows to compare: an id for each side. `turns` are those of each side: even, at least 4. `cost_ns`, of an
+    operation on the wall, is found out by the sides where it is not known yet."""
 
     ids: tuple[str, ...]
     turn_ns: float = TURN_NS
@@ -75,7 +77,8 @@ class Row:
 
 @dataclass
 class Turn:
-    """One turn: the side (from 0), its own clock, and how long its main thread stood in the run queue meanwhile (None = unknown)."""
+    """One turn: the side (from 0), its own clock, and how long its main thread stood in the run queue meanwhile (None =
+    unknown)."""
 
     side: int
     nanoseconds: int
@@ -84,7 +87,8 @@ class Turn:
 
 @dataclass
 class Conditions:
-    """What one side met while a row's turns went on: a difference of counters of the whole process (switches: of its main thread)."""
+    """What one side met while a row's turns went on: a difference of counters of the whole process (switches: of its
+    main thread)."""
 
     major_faults: int
     minor_faults: int
@@ -123,12 +127,14 @@ def effect(log: RowLog) -> float:
     Half of (ln B1 + ln B2 - ln A1 - ln A2) within ABBA or BAAB: a linear drift cancels.
     """
     return statistics.median(
-        sum((1 if turn.side else -1) * math.log(max(1, turn.nanoseconds)) for turn in four) / 2 for four in _quadruples(log)
+        sum((1 if turn.side else -1) * math.log(max(1, turn.nanoseconds)) for turn in four) / 2
+        for four in _quadruples(log)
     )
 
 
 def total_effect(log: RowLog) -> float:
-    """The same where stalls are part of the cost: ln of B's total time over A's total time; the first quadruple is warm-up."""
+    """The same where stalls are part of the cost: ln of B's total time over A's total time; the first quadruple is
+    warm-up."""
     totals = [0, 0]
     for four in _quadruples(log):
         for turn in four:
@@ -155,9 +161,9 @@ def run(
     silence_s: float,
     progress: Callable[[int, int], None] | None = None,
 ) -> Result:
-    """Runs the sides pinned to `cores` until all `rows` (in the order of the source) are compared or have failed. All are killed after
-    `deadline_s`, or when nobody says anything for `silence_s`. `progress` is told how many rows are settled, of how many. Never raises
-    for what a side does; ValueError for a plan that cannot be carried out."""
+    """Runs the sides pinned to `cores` until all `rows` (in the order of the source) are compared or have failed. All
+    are killed after `deadline_s`, or when nobody says anything for `silence_s`. `progress` is told how many rows are
+    settled, of how many. Never raises for what a side does; ValueError for a plan that cannot be carried out."""
     for row in rows:
         if len(row.ids) != len(sides):
             raise ValueError(f"{row.ids}: a row for each of {len(sides)} sides is needed")
@@ -172,11 +178,14 @@ def run(
         try:
             sockets = [home / name for name in NAMES[: len(sides)]]
             environments = _environments(sides, sockets)
-            # Who starts first, and who sets a row up first, may get the better memory: the coin says who, so that it has no sign.
+            # Who starts first, and who sets a row up first, may get the better memory: the coin says who, so that it
+            # has no sign.
             for index in coin.sample(range(len(sides)), len(sides)):
                 errors = home / f"{NAMES[index]}.stderr"
                 started[index] = _Process(sides[index].command, environments[index], cores, sockets[index], errors)
-            return _Broker([started[index] for index in range(len(sides))], rows, coin, progress).run(deadline_s, silence_s)
+            return _Broker([started[index] for index in range(len(sides))], rows, coin, progress).run(
+                deadline_s, silence_s
+            )
         finally:
             with held():
                 for process in started.values():
@@ -186,10 +195,16 @@ def run(
 def _environments(sides: Sequence[Side], sockets: Sequence[Path]) -> list[dict[str, str]]:
     """Scrubbed, and padded: what stands on the stack before `main` moves everything after it, and moves times with it."""
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-    made = [{**inherited, **side.environment, "STRATA_TURN": str(path), "STRATA_PAD": ""} for side, path in zip(sides, sockets)]
+    made = [
+        {**inherited, **side.environment, "STRATA_TURN": str(path), "STRATA_PAD": ""}
+        for side, path in zip(sides, sockets)
+    ]
     # The kernel puts the path of the program there once more.
     sizes = [sum(len(os.fsencode(text)) + 1 for text in [*side.command, side.command[0]]) for side in sides]
-    sizes = [size + sum(len(os.fsencode(key + value)) for key, value in one.items()) + 2 * len(one) for size, one in zip(sizes, made)]
+    sizes = [
+        size + sum(len(os.fsencode(key + value)) for key, value in one.items()) + 2 * len(one)
+        for size, one in zip(sizes, made)
+    ]
     for size, one in zip(sizes, made):
         one["STRATA_PAD"] = "." * (max(sizes) - size)
     return made
@@ -198,7 +213,9 @@ def _environments(sides: Sequence[Side], sockets: Sequence[Path]) -> list[dict[s
 class _Process:
     """A side that runs: its process, what it said last, and what the kernel says about it."""
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str], cores: set[int], path: Path, errors: Path) -> None:
+    def __init__(
+        self, command: Sequence[str], environment: Mapping[str, str], cores: set[int], path: Path, errors: Path
+    ) -> None:
         self.alive = True
         self.question: list[str] = []
         """The words it waits for an answer to; empty while it runs."""
@@ -210,7 +227,11 @@ class _Process:
         self._listener.listen(1)
         with errors.open("wb") as stderr:
             self._process = processes.start(
-                command, env=environment, stdout=processes.DEVNULL, stderr=stderr, preexec_fn=lambda: os.sched_setaffinity(0, cores)
+                command,
+                env=environment,
+                stdout=processes.DEVNULL,
+                stderr=stderr,
+                preexec_fn=lambda: os.sched_setaffinity(0, cores),
             )
         self._proc = Path("/proc") / str(self._process.pid)
         self._death = os.pidfd_open(self._process.pid)
@@ -259,7 +280,9 @@ class _Process:
         try:
             fields = (self._proc / "stat").read_text().rpartition(")")[2].split()
             switches = (self._proc / "status").read_text().rpartition("nonvoluntary_ctxt_switches:")[2]
-            return Conditions(major_faults=int(fields[9]), minor_faults=int(fields[7]), involuntary_switches=int(switches))
+            return Conditions(
+                major_faults=int(fields[9]), minor_faults=int(fields[7]), involuntary_switches=int(switches)
+            )
         except (OSError, IndexError, ValueError):
             return None
 
@@ -289,9 +312,16 @@ class _Process:
 
 
 class _Broker:
-    """Listens until every side that lives waits for an answer, then answers exactly one of them: so only one runs at a time."""
+    """Listens until every side that lives waits for an answer, then answers exactly one of them: so only one runs at a
+    time."""
 
-    def __init__(self, sides: list[_Process], plan: Sequence[Row], coin: random.Random, progress: Callable[[int, int], None] | None) -> None:
+    def __init__(
+        self,
+        sides: list[_Process],
+        plan: Sequence[Row],
+        coin: random.Random,
+        progress: Callable[[int, int], None] | None,
+    ) -> None:
         self._sides = sides
         self._plan = plan
         self._places = [{row.ids[side]: place for place, row in enumerate(plan)} for side in range(len(sides))]
@@ -318,9 +348,15 @@ class _Broker:
                 self._answer_one()
                 continue
             remaining_s = min(silence_s, deadline - time.monotonic())
-            ready, _, _ = select.select([one for side in self._sides if side.alive for one in side.watched()], [], [], max(0.0, remaining_s))
+            ready, _, _ = select.select(
+                [one for side in self._sides if side.alive for one in side.watched()], [], [], max(0.0, remaining_s)
+            )
             if not ready:
-                self._give_up(f"nothing heard for {silence_s:g} s" if remaining_s >= silence_s else f"not done after {deadline_s:g} s")
+                self._give_up(
+                    f"nothing heard for {silence_s:g} s"
+                    if remaining_s >= silence_s
+                    else f"not done after {deadline_s:g} s"
+                )
                 break
             for index, side in enumerate(self._sides):
                 if side.alive and set(side.watched()) & set(ready):
@@ -329,7 +365,9 @@ class _Broker:
 
     def _give_up(self, reason: str) -> None:
         busy = [index for index, side in enumerate(self._sides) if side.alive and not side.question]
-        busy_with = " and ".join(f"side {NAMES[index]}{self._whereabouts(index)}{self._sides[index].quoted()}" for index in busy)
+        busy_with = " and ".join(
+            f"side {NAMES[index]}{self._whereabouts(index)}{self._sides[index].quoted()}" for index in busy
+        )
         self._fail_all(f"{reason}, waiting for {busy_with}")
 
     def _whereabouts(self, index: int) -> str:
@@ -339,14 +377,21 @@ class _Broker:
     def _hear(self, index: int, ready: Sequence[int]) -> None:
         side = self._sides[index]
         for words in side.hear(ready):
-            if words[:1] == ["done"] and words[-1].isdigit() and self._running_turn and self._running_turn.side == index:
+            if (
+                words[:1] == ["done"]
+                and words[-1].isdigit()
+                and self._running_turn
+                and self._running_turn.side == index
+            ):
                 self._note_turn(int(words[-1]))
             elif words and words[0] in ("row", "meet", "ready", "over") and not side.question:
                 side.question = words
                 if words[0] == "row":
                     self._place[index] = self._places[index].get(" ".join(words[1:]), -1)
             else:
-                self._fail_all(f"side {NAMES[index]} said {' '.join(words)!r}, which nobody expected{self._whereabouts(index)}")
+                self._fail_all(
+                    f"side {NAMES[index]} said {' '.join(words)!r}, which nobody expected{self._whereabouts(index)}"
+                )
         if not side.alive:
             self._lost(index)
 
@@ -358,16 +403,24 @@ class _Broker:
         self._current.turns.append(Turn(turn.side, nanoseconds, waited_ns))
 
     def _lost(self, index: int) -> None:
-        """One side has ended: nothing more can be compared, and the others are told so row by row. What it finds wrong with its state when
-        its turns are over takes the row back that was settled by them."""
+        """One side has ended: nothing more can be compared, and the others are told so row by row. What it finds wrong
+        with its state when its turns are over takes the row back that was settled by them."""
         words = self._sides[index].last_words()
         ids = self._plan[self._place[index]].ids
-        if not words.startswith("ended with code 0") and self._place[index] in self._settled and ids in self._result.rows:
+        if (
+            not words.startswith("ended with code 0")
+            and self._place[index] in self._settled
+            and ids in self._result.rows
+        ):
             del self._result.rows[ids]
             self._result.failures.append(Failure(ids, f"side {NAMES[index]}{self._whereabouts(index)} {words}"))
         if self._place[index] not in (-1, *self._settled):
             self._fail(self._place[index], f"side {NAMES[index]}{self._whereabouts(index)} {words}")
-        ended = f"side {NAMES[index]} {words}" if not words.startswith("ended with code 0") else f"side {NAMES[index]} does not have it"
+        ended = (
+            f"side {NAMES[index]} {words}"
+            if not words.startswith("ended with code 0")
+            else f"side {NAMES[index]} does not have it"
+        )
         self._fail_all(ended)
 
     def _fail_all(self, reason: str) -> None:
@@ -409,7 +462,11 @@ class _Broker:
         place = self._place[index]
         if place == -1 or place in self._settled:
             return "skip"
-        passed = [other for other, side in enumerate(self._sides) if side.question[:1] == ["meet"] and self._place[other] > place]
+        passed = [
+            other
+            for other, side in enumerate(self._sides)
+            if side.question[:1] == ["meet"] and self._place[other] > place
+        ]
         if passed:
             self._fail(place, f"side {NAMES[passed[0]]} does not have it, or not in this order")
             return "skip"
@@ -417,7 +474,8 @@ class _Broker:
         return "run" if cost_ns is None else f"run {cost_ns:.3f}"
 
     def _meet(self, order: list[int]) -> None:
-        """All living sides stand at a meeting: they agree on the work of a turn, or the one whose partners will not come goes on."""
+        """All living sides stand at a meeting: they agree on the work of a turn, or the one whose partners will not
+        come goes on."""
         early = min(order, key=lambda index: self._place[index])
         place = self._place[early]
         absent = next((index for index, other in enumerate(self._place) if other != place), None)
@@ -520,7 +578,12 @@ def _rows_of(binary: str, wanted: str) -> list[tuple[Row, bool]]:
         several = fact["threads"] > 1
         if wanted in name:
             long = several or fact["clock"] == "cpu"
-            rows.append((Row((name, name), LONG_TURN_NS if long else WRITER_TURN_NS if fact["changes_store"] else TURN_NS), several))
+            rows.append(
+                (
+                    Row((name, name), LONG_TURN_NS if long else WRITER_TURN_NS if fact["changes_store"] else TURN_NS),
+                    several,
+                )
+            )
     return rows
 
 
@@ -538,7 +601,9 @@ def _compare_with_themselves(targets: Sequence[str], pairs: int, load: float) ->
                 plan = [row for row, has_several in rows if has_several is several]
                 for seed in range(pairs if plan else 0):
                     on = cores if several else {max(cores)}
-                    result = run((side, side), plan, cores=on, seed=seed, deadline_s=60.0 * len(plan) + 60, silence_s=120)
+                    result = run(
+                        (side, side), plan, cores=on, seed=seed, deadline_s=60.0 * len(plan) + 60, silence_s=120
+                    )
                     for ids, log in result.rows.items():
                         effects.setdefault(ids[0], []).append(100 * effect(log))
                     for failure in result.failures:
@@ -551,7 +616,9 @@ def _compare_with_themselves(targets: Sequence[str], pairs: int, load: float) ->
         scaled = 1.4826 * statistics.median(abs(one - middle) for one in found)
         other = sum(abs(one - middle) > 10 * scaled for one in found)
         note = f"   {other} of {len(found)} pairs are outliers" if other else ""
-        print(f"{name:44} mean {statistics.fmean(found):+6.2f} %   SD {deviation:5.2f} %   worst {max(found, key=abs):+6.1f} %{note}")
+        print(
+            f"{name:44} mean {statistics.fmean(found):+6.2f} %   SD {deviation:5.2f} %   worst {max(found, key=abs):+6.1f} %{note}"
+        )
     return 1 if failures or not effects else 0
 
 
@@ -561,11 +628,17 @@ def main(arguments: Sequence[str]) -> int:
         share, limit_s, parent, core = arguments[1:]
         _burn(float(share), float(limit_s), int(parent), int(core))
         return 0
-    parser = argparse.ArgumentParser(prog="python3 -m run_benches.measure.broker", description="How well can two processes be told apart here?")
+    parser = argparse.ArgumentParser(
+        prog="python3 -m run_benches.measure.broker", description="How well can two processes be told apart here?"
+    )
     parser.add_argument("command", choices=["aa"], help="compare programs with themselves")
-    parser.add_argument("targets", nargs="+", metavar="BINARY[:ROW]", help="a bench binary, and which of its rows (part of the id)")
+    parser.add_argument(
+        "targets", nargs="+", metavar="BINARY[:ROW]", help="a bench binary, and which of its rows (part of the id)"
+    )
     parser.add_argument("--pairs", type=int, default=40)
-    parser.add_argument("--load", type=float, default=0.0, metavar="SHARE", help="burn this share (0 to 1) of each core meanwhile")
+    parser.add_argument(
+        "--load", type=float, default=0.0, metavar="SHARE", help="burn this share (0 to 1) of each core meanwhile"
+    )
     options = parser.parse_args(arguments)
     return _compare_with_themselves(options.targets, options.pairs, options.load)
 

@@ -1,7 +1,8 @@
 """Building the bench binaries, and asking them what they measure.
 
-Why asked: the runner knows no bench by name. Which layers there are stands in Cargo.toml, where a binary lies is what cargo says of it,
-and which rows it has, with their facts, floors and goals, is what the binary itself writes when asked to list them.
+Why asked: the runner knows no bench by name. Which layers there are stands in Cargo.toml, where a binary lies is what
+cargo says of it, and which rows it has, with their facts, floors and goals, is what the binary itself writes when asked
+to list them.
 """
 
 import hashlib
@@ -103,14 +104,16 @@ def build(but: Collection[str] = ()) -> dict[str, Path]:
 
 
 def environment() -> dict[str, str]:
-    """The variables with which cargo builds benches. With them, tests share their library: cargo hashes who calls rustc for it."""
+    """The variables with which cargo builds benches. With them, tests share their library: cargo hashes who calls rustc
+    for it."""
     links = _links()
     links.mkdir(parents=True, exist_ok=True)
     return relink.environment(links, links)
 
 
 def _bench_arguments(but: Collection[str]) -> Iterator[list[str]]:
-    """What cargo is called with: once for all benches, and once for each that has rows which need features of the server."""
+    """What cargo is called with: once for all benches, and once for each that has rows which need features of the
+    server."""
     needed = features()
     yield [f"--bench={layer}" for layer in (*layer_names(), SENTINELS) if layer not in needed and layer not in but]
     for layer, names in needed.items():
@@ -120,11 +123,15 @@ def _bench_arguments(but: Collection[str]) -> Iterator[list[str]]:
 
 
 def programs(*names: str, with_databases: bool = False) -> dict[str, Path]:
-    """Builds binaries of the workspace, as a person's `cargo build --release` does; returns them by name. The server of load tests has the features that
-    their slots need, and those that know databases if it is asked for."""
+    """Builds binaries of the workspace, as a person's `cargo build --release` does; returns them by name. The server of
+    load tests has the features that their slots need, and those that know databases if it is asked for."""
     toolchain.check()
     wanted = [word for name in names for word in ("--bin", name)]
-    wanted += ["--features", "strata/nats,strata/redis" + ",strata/postgres,strata/tikv" * with_databases] if {"load", "strata"} <= {*names} else []
+    wanted += (
+        ["--features", "strata/nats,strata/redis" + ",strata/postgres,strata/tikv" * with_databases]
+        if {"load", "strata"} <= {*names}
+        else []
+    )
     executables, _ = run_cargo(ROOT, toolchain.target_folder(), "bin", wanted, "the build", os.environ)
     missing = [name for name in names if name not in executables]
     if missing:
@@ -148,17 +155,27 @@ def _links() -> Path:
     return toolchain.target_folder() / "strata-links"
 
 
-def run_cargo(root: Path, target: Path, kind: Kind, arguments: Sequence[str], what: str, environment: Mapping[str, str]) -> tuple[dict[str, Path], set[str]]:
-    """Builds the benches or the binaries that `arguments` name, of the workspace at `root`, into the folder `target`; returns the executables of
-    this kind by name (cargo builds the binaries of a package with its benches), and the workspace's libraries."""
+def run_cargo(
+    root: Path, target: Path, kind: Kind, arguments: Sequence[str], what: str, environment: Mapping[str, str]
+) -> tuple[dict[str, Path], set[str]]:
+    """Builds the benches or the binaries that `arguments` name, of the workspace at `root`, into the folder `target`;
+    returns the executables of this kind by name (cargo builds the binaries of a package with its benches), and the
+    workspace's libraries."""
     if not rocksdb_build.builds(target):
-        print("the first build compiles RocksDB, which takes about half an hour on two cores; later builds take a minute or two", file=sys.stderr)
+        print(
+            "the first build compiles RocksDB, which takes about half an hour on two cores; later builds take a minute or two",
+            file=sys.stderr,
+        )
     RUNS.mkdir(exist_ok=True)
     log = RUNS / "build.log"
     # No launcher of rustc may change what is measured; cargo compiles nothing again without it.
     variables = {**environment, "RUSTC_WRAPPER": "", "CARGO_TARGET_DIR": str(target)}
     command = ["cargo", *_COMMANDS[kind], "--workspace", "--message-format=json-render-diagnostics", *arguments]
-    with log.open("wb") as errors, Line() as line, processes.started(command, cwd=root, env=variables, stdout=processes.PIPE, stderr=errors) as process:
+    with (
+        log.open("wb") as errors,
+        Line() as line,
+        processes.started(command, cwd=root, env=variables, stdout=processes.PIPE, stderr=errors) as process,
+    ):
         built = _follow(process, kind, line, what, target)
         code = process.wait()
     if code != 0:
@@ -167,7 +184,9 @@ def run_cargo(root: Path, target: Path, kind: Kind, arguments: Sequence[str], wh
     return built
 
 
-def _follow(process: processes.Process, kind: Kind, line: Line, what: str, target: Path) -> tuple[dict[str, Path], set[str]]:
+def _follow(
+    process: processes.Process, kind: Kind, line: Line, what: str, target: Path
+) -> tuple[dict[str, Path], set[str]]:
     """Reads what cargo says of each artifact; the line goes on while the long one is compiled."""
     assert process.stdout is not None
     executables: dict[str, Path] = {}
@@ -183,7 +202,11 @@ def _follow(process: processes.Process, kind: Kind, line: Line, what: str, targe
             crates += message["reason"] == "compiler-artifact"
             if message.get("executable") and kind in message["target"]["kind"]:
                 executables[message["target"]["name"]] = Path(message["executable"])
-            elif message["reason"] == "compiler-artifact" and "path+file:" in message["package_id"] and "lib" in message["target"]["kind"]:
+            elif (
+                message["reason"] == "compiler-artifact"
+                and "path+file:" in message["package_id"]
+                and "lib" in message["target"]["kind"]
+            ):
                 libraries.add(message["target"]["name"])
         long_part = rocksdb_build.under_way(target, since)
         line.show(f"{what}: {long_part or f'{crates} artifacts, {duration(time.monotonic() - began)}'}")
@@ -213,12 +236,16 @@ def ask(layer: str, executable: Path, settings: Mapping[str, str] = {}) -> Suite
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "list.log"
         environment = {**os.environ, **settings, "STRATA_FACTS_DIR": folder}
-        failure = processes.run([str(executable), "--bench", "--list"], environment, log, LIST_DEADLINE_S, LIST_DEADLINE_S, lambda: None)
+        failure = processes.run(
+            [str(executable), "--bench", "--list"], environment, log, LIST_DEADLINE_S, LIST_DEADLINE_S, lambda: None
+        )
         if failure:
             raise Complaint(f"the bench {layer} cannot list its rows: {failure}")
         facts = read_facts(Path(folder))
     if facts is None:
-        raise Complaint(f"the bench {layer} wrote no facts: does it use the harness, and has it `harness = false` in Cargo.toml?")
+        raise Complaint(
+            f"the bench {layer} wrote no facts: does it use the harness, and has it `harness = false` in Cargo.toml?"
+        )
     return Suite(layer, executable, facts, link_of(executable))
 
 

@@ -1,9 +1,10 @@
 """Instructions of one operation, counted on a simulated processor (callgrind, a tool of valgrind).
 
-Why: a count does not depend on how busy the machine is, so it says whether the code does more work where a time only says that it took
-longer. A row is run N times and 2 N times; the difference over N is one operation, since set-up, warming of caches and everything else
-that happens once falls out of it. The stores that the row needs are prepared by a native run before that: under valgrind it would take
-minutes. Counts of rows that reach the same data by other ways (hash tables, skip lists) differ a little from run to run.
+Why: a count does not depend on how busy the machine is, so it says whether the code does more work where a time only
+says that it took longer. A row is run N times and 2 N times; the difference over N is one operation, since set-up,
+warming of caches and everything else that happens once falls out of it. The stores that the row needs are prepared by a
+native run before that: under valgrind it would take minutes. Counts of rows that reach the same data by other ways
+(hash tables, skip lists) differ a little from run to run.
 """
 
 import os
@@ -38,8 +39,8 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Count:
-    """A row of a binary to count. `environment` is the whole one and names a folder of prepared stores; `row_ns` is about what one
-    operation takes."""
+    """A row of a binary to count. `environment` is the whole one and names a folder of prepared stores; `row_ns` is
+    about what one operation takes."""
 
     executable: Path
     row: str
@@ -48,8 +49,11 @@ class Count:
     row_ns: float
 
 
-def instructions(count: Count, folder: Path, deadline_s: float = DEADLINE_S, tick: Callable[[], None] = lambda: None) -> float | Skipped:
-    """Instructions of one operation. `folder` takes what the processes write, until they have ended; each has `deadline_s`."""
+def instructions(
+    count: Count, folder: Path, deadline_s: float = DEADLINE_S, tick: Callable[[], None] = lambda: None
+) -> float | Skipped:
+    """Instructions of one operation. `folder` takes what the processes write, until they have ended; each has
+    `deadline_s`."""
     valgrind = shutil.which("valgrind")
     operations = _operations(count)
     if valgrind is None:
@@ -74,9 +78,11 @@ def instructions(count: Count, folder: Path, deadline_s: float = DEADLINE_S, tic
     return (totals[1] - totals[0]) / operations
 
 
-def all_instructions(counts: Sequence[Count], folder: Path, progress: Callable[[int, int], None], deadline_s: float = DEADLINE_S) -> list[float | Skipped]:
-    """Counts many rows, as many at once as there are cores: they cannot disturb each other. `progress` is told how many are done, of
-    how many, again and again."""
+def all_instructions(
+    counts: Sequence[Count], folder: Path, progress: Callable[[int, int], None], deadline_s: float = DEADLINE_S
+) -> list[float | Skipped]:
+    """Counts many rows, as many at once as there are cores: they cannot disturb each other. `progress` is told how many
+    are done, of how many, again and again."""
     stopped = threading.Event()
 
     def tick() -> None:
@@ -96,7 +102,8 @@ def all_instructions(counts: Sequence[Count], folder: Path, progress: Callable[[
 
 
 def exact(count: Count, folder: Path, deadline_s: float = DEADLINE_S) -> Facts | Skipped:
-    """The facts of a row after one native run of N operations: exactly what these allocated, and by what the engine's counters grew."""
+    """The facts of a row after one native run of N operations: exactly what these allocated, and by what the engine's
+    counters grew."""
     return _counted(count, _operations(count) or count.facts.capacity or 1, folder, deadline_s)
 
 
@@ -106,9 +113,15 @@ def allocations(count: Count, folder: Path, deadline_s: float = DEADLINE_S) -> f
     for number in (operations, 2 * operations):
         found = _counted(count, number, folder, deadline_s)
         if isinstance(found, Skipped) or found.allocations_per_operation is None:
-            return found if isinstance(found, Skipped) else Skipped("the allocations of another process cannot be counted")
+            return (
+                found if isinstance(found, Skipped) else Skipped("the allocations of another process cannot be counted")
+            )
         totals.append(found.allocations_per_operation * number)
-    return round((totals[1] - totals[0]) / operations, 4) if operations else Skipped("a state serves too few operations to count them twice")
+    return (
+        round((totals[1] - totals[0]) / operations, 4)
+        if operations
+        else Skipped("a state serves too few operations to count them twice")
+    )
 
 
 def _counted(count: Count, operations: int, folder: Path, deadline_s: float) -> Facts | Skipped:
@@ -121,7 +134,15 @@ def _counted(count: Count, operations: int, folder: Path, deadline_s: float) -> 
     return found.rows[count.row]
 
 
-def run(command: list[str], row: str, operations: int, environment: dict[str, str], home: Path, deadline_s: float, tick: Callable[[], None] = lambda: None) -> str | None:
+def run(
+    command: list[str],
+    row: str,
+    operations: int,
+    environment: dict[str, str],
+    home: Path,
+    deadline_s: float,
+    tick: Callable[[], None] = lambda: None,
+) -> str | None:
     """Runs a bench so that it does so many operations of one row and nothing else; returns why it failed, or nothing."""
     own = environment | {"STRATA_COUNT": str(operations), "STRATA_ROW": row}
     once = partial(processes.run, [*command, "--bench"], own, home / "log", deadline_s, deadline_s, tick)

@@ -1,9 +1,10 @@
 """What Criterion writes, and nothing else about Criterion: the one module that reads its files.
 
-Why one module: the files are private to criterion (read here as version 0.8.2 writes them; the golden files of the tests are its own) and
-may change with any version. Results are known by `full_id`, since directory names are cut to 64 characters and have some characters
-replaced; its printed output is for people and is never read. Results lie there until somebody removes them, also those of other versions
-and of benches that are gone, so a folder that cannot be read is named and costs no other row.
+Why one module: the files are private to criterion (read here as version 0.8.2 writes them; the golden files of the
+tests are its own) and may change with any version. Results are known by `full_id`, since directory names are cut to 64
+characters and have some characters replaced; its printed output is for people and is never read. Results lie there
+until somebody removes them, also those of other versions and of benches that are gone, so a folder that cannot be read
+is named and costs no other row.
 """
 
 import math
@@ -74,7 +75,14 @@ class _Sample:
 
 def arguments(sample_size: int, warm_up_s: float, measurement_s: float) -> list[str]:
     """The options of a driven process. Criterion's own statistics and plots are not used, so they are kept small."""
-    sizes = ["--sample-size", str(sample_size), "--warm-up-time", f"{warm_up_s:g}", "--measurement-time", f"{measurement_s:g}"]
+    sizes = [
+        "--sample-size",
+        str(sample_size),
+        "--warm-up-time",
+        f"{warm_up_s:g}",
+        "--measurement-time",
+        f"{measurement_s:g}",
+    ]
     return ["--bench", "--noplot", "--nresamples", "1001", *sizes]
 
 
@@ -84,8 +92,8 @@ def filter_of(rows: list[str]) -> str:
 
 
 def home() -> Path:
-    """Where a typed `cargo bench` leaves its results, by Criterion's own rule: `CRITERION_HOME`, else the folder `criterion` of cargo's target
-    folder. Cargo runs the benches in the folder of their package."""
+    """Where a typed `cargo bench` leaves its results, by Criterion's own rule: `CRITERION_HOME`, else the folder
+    `criterion` of cargo's target folder. Cargo runs the benches in the folder of their package."""
     named = os.environ.get("CRITERION_HOME")
     return toolchain.target_folder() / "criterion" if named is None else ROOT / named
 
@@ -110,8 +118,9 @@ def baselines(home: Path) -> list[str]:
 
 
 def _named(home: Path, unreadable: list[Unreadable]) -> Iterator[tuple[Path, PurePath]]:
-    """Every folder of results with the name they were kept by: what lies below the folder of their row. A name with slashes (of a branch) is
-    folders within one another, as rows are, so it is the results that say where their row begins, or others of the row."""
+    """Every folder of results with the name they were kept by: what lies below the folder of their row. A name with
+    slashes (of a branch) is folders within one another, as rows are, so it is the results that say where their row
+    begins, or others of the row."""
     folders = list(_folders(home, unreadable))
     rows: dict[Path, Path] = {}
     for folder in folders:
@@ -124,7 +133,8 @@ def _named(home: Path, unreadable: list[Unreadable]) -> Iterator[tuple[Path, Pur
 
 
 def _folders(home: Path, unreadable: list[Unreadable]) -> Iterator[Path]:
-    """Every folder that may hold the results of a row: with one of Criterion's files, or empty. Notes those that cannot be looked into."""
+    """Every folder that may hold the results of a row: with one of Criterion's files, or empty. Notes those that cannot
+    be looked into."""
 
     def note(error: OSError) -> None:
         unreadable.append(Unreadable(Path(error.filename), error.strerror or str(error)))
@@ -137,8 +147,14 @@ def _folders(home: Path, unreadable: list[Unreadable]) -> Iterator[Path]:
 
 def _samples(path: Path) -> Samples:
     sample = _load(_Sample, path)
-    if not sample.iters or len(sample.iters) != len(sample.times) or not all(0 < one < math.inf for one in (*sample.iters, *sample.times)):
-        raise serialization.Malformed(f"{path.name}: {len(sample.times)} times for {len(sample.iters)} counts, or one that is not positive")
+    if (
+        not sample.iters
+        or len(sample.iters) != len(sample.times)
+        or not all(0 < one < math.inf for one in (*sample.iters, *sample.times))
+    ):
+        raise serialization.Malformed(
+            f"{path.name}: {len(sample.times)} times for {len(sample.iters)} counts, or one that is not positive"
+        )
     return Samples(sample.iters, sample.times)
 
 

@@ -1,12 +1,13 @@
 """Which rows take turns with which, and what the turns of a tuple say.
 
-Why families: a difference is printed only where it was measured as one. Rows that name each other (`Facts::against`, of which a floor is
-one case) are lanes of a family: live processes that take turns up and down a random order (0 1 2 2 1 0, a palindrome), so that a drift of
-the machine falls on all alike. One run of all lanes is a tuple, and the tuple is the unit of all statistics. The base has a second lane:
-what it differs from itself by is noise, measured in every run (an A/A test).
+Why families: a difference is printed only where it was measured as one. Rows that name each other (`Facts::against`, of
+which a floor is one case) are lanes of a family: live processes that take turns up and down a random order (0 1 2 2 1
+0, a palindrome), so that a drift of the machine falls on all alike. One run of all lanes is a tuple, and the tuple is
+the unit of all statistics. The base has a second lane: what it differs from itself by is noise, measured in every run
+(an A/A test).
 
-Why at most eight lanes: a palindrome that is longer than a spell of the machine no longer cancels one. Larger groups are cut, and the
-parts share a row.
+Why at most eight lanes: a palindrome that is longer than a spell of the machine no longer cancels one. Larger groups
+are cut, and the parts share a row.
 """
 
 import math
@@ -14,7 +15,7 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from run_benches.measure.broker import LONG_TURN_NS, RowLog, TURN_NS, WRITER_TURN_NS
+from run_benches.measure.broker import LONG_TURN_NS, TURN_NS, WRITER_TURN_NS, RowLog
 from run_benches.store.runs import Facts, Family
 
 MOST_LANES = 8
@@ -29,13 +30,15 @@ WARM_UP = 0.05
 """The share of the palindromes that come first and do not count."""
 
 Regime = tuple[bool, bool]
-"""Whether a family has several threads, and whether its clock is that of the CPU: rows that differ in one of them need other turns."""
+"""Whether a family has several threads, and whether its clock is that of the CPU: rows that differ in one of them need
+other turns."""
 
 
 @dataclass(frozen=True)
 class Tuple:
-    """What one tuple says: nanoseconds of an operation by row, and the natural logarithm of each row's time over another's; that of the
-    base over itself is of its second lane over its first. `by_total`: of all time, not of the median over palindromes."""
+    """What one tuple says: nanoseconds of an operation by row, and the natural logarithm of each row's time over
+    another's; that of the base over itself is of its second lane over its first. `by_total`: of all time, not of the
+    median over palindromes."""
 
     points_ns: dict[str, float]
     logs: dict[str, dict[str, float]]
@@ -53,8 +56,8 @@ def lanes(family: Family) -> list[str]:
 
 
 def of(rows: Mapping[str, Facts]) -> list[Family]:
-    """The families of these rows, which are in the order of the source. A row without a partner is in none. The base is the row that most
-    of the others are held against."""
+    """The families of these rows, which are in the order of the source. A row without a partner is in none. The base is
+    the row that most of the others are held against."""
     groups: list[_Group] = []
     for id, facts in rows.items():
         edges = [(id, other) for other in partners(facts) if other in rows]
@@ -80,7 +83,9 @@ def _join(groups: list[_Group], edges: list[tuple[str, str]], rows: Mapping[str,
     """Adds what a row is held against to the first group that it fits into, or to a new one."""
     star = {id for edge in edges for id in edge}
     regime = _regime([rows[id] for id in star])
-    group = next((one for one in groups if one.regime == regime and one.rows & star and len(one.rows | star) < MOST_LANES), None)
+    group = next(
+        (one for one in groups if one.regime == regime and one.rows & star and len(one.rows | star) < MOST_LANES), None
+    )
     if group is None:
         group = _Group(regime)
         groups.append(group)
@@ -93,14 +98,18 @@ def _regime(facts: Iterable[Facts]) -> Regime:
     return any(several), any(cpu)
 
 
-def _family(members: list[str], edges: list[tuple[str, str]], earlier: list[Family], named: set[tuple[str, str]]) -> Family:
-    """Beside what the rows name: each row whose home this is (no earlier family has it) against the base, and the base against itself. No
-    contrast stands in two families, and no row is the base of two if another can be."""
+def _family(
+    members: list[str], edges: list[tuple[str, str]], earlier: list[Family], named: set[tuple[str, str]]
+) -> Family:
+    """Beside what the rows name: each row whose home this is (no earlier family has it) against the base, and the base
+    against itself. No contrast stands in two families, and no row is the base of two if another can be."""
     bases, at_home = {family.base for family in earlier}, {id for family in earlier for id in family.rows}
     others = [other for _, other in edges]
     base = max([id for id in members if id not in bases] or members, key=others.count)
     at_base = [(id, base) for id in members if id not in at_home and (id, base) not in named]
-    return Family("not_run", [], members, base, [list(edge) for edge in dict.fromkeys([*edges, *at_base, (base, base)])])
+    return Family(
+        "not_run", [], members, base, [list(edge) for edge in dict.fromkeys([*edges, *at_base, (base, base)])]
+    )
 
 
 def turn_ns(rows: Sequence[Facts]) -> float:
@@ -127,13 +136,14 @@ def stalled(facts: Facts) -> bool:
 
 
 def counts_by_total(family: Family, facts: Iterable[Facts]) -> bool:
-    """Whether all time of a lane counts: as the first tuple of the family found, so that all tuples are of one estimator."""
+    """Whether all time of a lane counts: as the first tuple of the family found, so that all tuples are of one
+    estimator."""
     return any(map(stalled, facts)) if family.by_total is None else family.by_total
 
 
 def read(family: Family, log: RowLog, by_total: bool) -> Tuple:
-    """What the turns of a tuple say. Of each palindrome a lane's time is the geometric mean of its two turns; the median over the
-    palindromes counts or, where stalls are part of the cost (`by_total`), the sum."""
+    """What the turns of a tuple say. Of each palindrome a lane's time is the geometric mean of its two turns; the
+    median over the palindromes counts or, where stalls are part of the cost (`by_total`), the sum."""
     count = len(lanes(family))
     palindromes = list(_palindromes(log, count))
     counted = palindromes[math.ceil(WARM_UP * len(palindromes)) :]

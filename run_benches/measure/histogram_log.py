@@ -1,9 +1,9 @@
 """The histograms that the load tool leaves as `.hlog`, read into points of percentile curves.
 
-Why read here and kept as points: a curve over the nines needs more quantiles than a table has, and a stored run should draw the same
-picture where its folder is gone. The format is HdrHistogram's interval log with V2 compressed histograms
-(github.com/HdrHistogram/HdrHistogram, EncodableHistogram and ZigZagLEB128): integers from the front to the back big-endian, counts as
-ZigZag LEB128, a negative one a run of zeros.
+Why read here and kept as points: a curve over the nines needs more quantiles than a table has, and a stored run should
+draw the same picture where its folder is gone. The format is HdrHistogram's interval log with V2 compressed histograms
+(github.com/HdrHistogram/HdrHistogram, EncodableHistogram and ZigZagLEB128): integers from the front to the back
+big-endian, counts as ZigZag LEB128, a negative one a run of zeros.
 """
 
 import base64
@@ -32,7 +32,8 @@ Bucket = tuple[int, int]
 
 
 def curves(path: Path, beyond: dict[str, int]) -> dict[str, list[Quantile]]:
-    """The curve of each tag of a log, in nanoseconds; `beyond` says by tag how many are later than any that was measured."""
+    """The curve of each tag of a log, in nanoseconds; `beyond` says by tag how many are later than any that was
+    measured."""
     try:
         lines = path.read_text(encoding="ascii").splitlines()
         found = dict(_histogram(line) for line in lines if line.startswith("Tag="))
@@ -42,7 +43,8 @@ def curves(path: Path, beyond: dict[str, int]) -> dict[str, list[Quantile]]:
 
 
 def points(buckets: list[Bucket], beyond: int) -> list[Quantile]:
-    """Quantiles in equal steps of nines, as far as enough values lie beyond them; no value where that is beyond all that was measured."""
+    """Quantiles in equal steps of nines, as far as enough values lie beyond them; no value where that is beyond all
+    that was measured."""
     count = sum(number for _, number in buckets) + beyond
     most = math.log10(count / FEWEST_BEYOND) if count > FEWEST_BEYOND else 0.0
     found: list[Quantile] = []
@@ -71,8 +73,8 @@ def _histogram(line: str) -> tuple[str, list[Bucket]]:
 
 
 def _buckets(counts: bytes, digits: int, lowest: int) -> Iterator[Bucket]:
-    """What is in a histogram. Values that share a bucket agree in `digits` digits: a bucket of buckets has half of `width` places, the
-    first one all of them, and each is twice as coarse as the one before."""
+    """What is in a histogram. Values that share a bucket agree in `digits` digits: a bucket of buckets has half of
+    `width` places, the first one all of them, and each is twice as coarse as the one before."""
     unit = int(math.log2(max(1, lowest)))
     half = math.ceil(math.log2(2 * 10**digits)) - 1
     index = 0

@@ -1,7 +1,8 @@
-"""The two kinds of work of a run: a process that measures rows by themselves, and a tuple, the lanes of a family that take turns.
+"""The two kinds of work of a run: a process that measures rows by themselves, and a tuple, the lanes of a family that
+take turns.
 
-Why they return an outcome and change nothing: a job that is interrupted leaves no trace in the run, so a resumed run does it again from
-the start and no figure is counted twice.
+Why they return an outcome and change nothing: a job that is interrupted leaves no trace in the run, so a resumed run
+does it again from the start and no figure is counted twice.
 """
 
 import dataclasses
@@ -23,7 +24,15 @@ from run_benches.measure.plan import Job
 from run_benches.places import shown
 from run_benches.store.runs import Design, Facts, Family
 
-KEPT_IN_ENVIRONMENT = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "XDG_CACHE_HOME", "STRATA_BENCH_DIR", "STRATA_NATS_PROGRAM")
+KEPT_IN_ENVIRONMENT = (
+    "PATH",
+    "HOME",
+    "TMPDIR",
+    "LD_LIBRARY_PATH",
+    "XDG_CACHE_HOME",
+    "STRATA_BENCH_DIR",
+    "STRATA_NATS_PROGRAM",
+)
 """The rest of the environment is not passed on: its mere length moves the stack of a process, and with it the times."""
 
 TEMPLATES = "templates"
@@ -70,8 +79,8 @@ AGAIN = ", also when it was run again"
 
 
 def measure_layer(context: RunContext, job: Job, rows: list[str], deadline_s: float) -> Outcome:
-    """Measures rows with one thread in one process on one core, as pairs are; then those with several in one on all cores. Workloads are
-    of the latter: what they leave to the background is a part of them, and has the other cores."""
+    """Measures rows with one thread in one process on one core, as pairs are; then those with several in one on all
+    cores. Workloads are of the latter: what they leave to the background is a part of them, and has the other cores."""
     outcome, facts = Outcome(), context.suites[job.subject].facts.rows
     for alone in (True, False):
         chosen = [id for id in rows if (facts[id].threads == 1 and not facts[id].workload) == alone]
@@ -79,7 +88,9 @@ def measure_layer(context: RunContext, job: Job, rows: list[str], deadline_s: fl
     return outcome
 
 
-def _measure_together(context: RunContext, job: Job, left: list[str], where: str, deadline_s: float, outcome: Outcome) -> None:
+def _measure_together(
+    context: RunContext, job: Job, left: list[str], where: str, deadline_s: float, outcome: Outcome
+) -> None:
     """One process; a new one for the rest whenever a row takes the process with it."""
     attempt, barren = 0, 0
     while left:
@@ -95,20 +106,30 @@ def _measure_together(context: RunContext, job: Job, left: list[str], where: str
             outcome.refusals[rest[0]], left, barren = refusal, rest, 0
             continue
         failed = rest[:1] if failure and (refusal or barren < MOST_BARREN) else rest
-        outcome.failures |= {id: (failure or "the process ended well and left no figure") + (AGAIN if refusal else "") for id in failed}
+        outcome.failures |= {
+            id: (failure or "the process ended well and left no figure") + (AGAIN if refusal else "") for id in failed
+        }
         left = rest[len(failed) :]
 
 
 def _run_rows(context: RunContext, suite: Suite, rows: list[str], folder: Path, deadline_s: float) -> str | None:
     shutil.rmtree(folder, ignore_errors=True)  # what an interrupted attempt left there is not this process's
     (folder / "facts").mkdir(parents=True)
-    own = {"CRITERION_HOME": str(folder / "criterion"), "STRATA_FACTS_DIR": str(folder / "facts"), "STRATA_DRIVEN": "1"} | _templates(context, suite)
-    options = criterion_output.arguments(context.design.sample_size, context.design.warm_up_s, context.design.measurement_s)
+    own = {
+        "CRITERION_HOME": str(folder / "criterion"),
+        "STRATA_FACTS_DIR": str(folder / "facts"),
+        "STRATA_DRIVEN": "1",
+    } | _templates(context, suite)
+    options = criterion_output.arguments(
+        context.design.sample_size, context.design.warm_up_s, context.design.measurement_s
+    )
     only = [] if rows == list(suite.facts.rows) else [criterion_output.filter_of(rows)]
     command = [str(suite.executable), *options, *only]
     facts = suite.facts.rows
     cores = every_core() if any(facts[id].workload for id in rows) else pinned_to(max(facts[id].threads for id in rows))
-    return processes.run(command, environment_of(own), folder / "log", deadline_s, context.timeout_s, context.tick, cores)
+    return processes.run(
+        command, environment_of(own), folder / "log", deadline_s, context.timeout_s, context.tick, cores
+    )
 
 
 def _collect(outcome: Outcome, rows: list[str], folder: Path) -> tuple[set[str], str | None]:
@@ -122,23 +143,32 @@ def _collect(outcome: Outcome, rows: list[str], folder: Path) -> tuple[set[str],
             outcome.facts[id], outcome.found[id] = facts.rows[id], beside[id]
             whole = facts.rows[id].changes_store or facts.rows[id].workload
             outcome.points_ns[id] = found[id].mean_ns() if whole else found[id].median_ns()
-    return set(outcome.points_ns), next((f"what Criterion wrote cannot be read: {shown(one.folder)}: {one.reason}" for one in results.unreadable), None)
+    return set(outcome.points_ns), next(
+        (f"what Criterion wrote cannot be read: {shown(one.folder)}: {one.reason}" for one in results.unreadable), None
+    )
 
 
 def measure_tuple(context: RunContext, job: Job, family: Family, deadline_s: float) -> Outcome:
     """Runs one tuple of a family, and once more if the engine refused an operation in it."""
     outcome = _one_tuple(context, job, family, deadline_s)
-    if not (refusals := {id: refusal for id, failure in outcome.failures.items() if (refusal := processes.refusal(failure))}):
+    if not (
+        refusals := {id: refusal for id, failure in outcome.failures.items() if (refusal := processes.refusal(failure))}
+    ):
         return outcome
     again = _one_tuple(context, job, family, deadline_s)
-    again.refusals = {next((id for id in family.rows if f" at {id} " in outcome.failures[name]), family.base): why for name, why in refusals.items()}
-    again.failures = {name: failure + (AGAIN if processes.refusal(failure) else "") for name, failure in again.failures.items()}
+    again.refusals = {
+        next((id for id in family.rows if f" at {id} " in outcome.failures[name]), family.base): why
+        for name, why in refusals.items()
+    }
+    again.failures = {
+        name: failure + (AGAIN if processes.refusal(failure) else "") for name, failure in again.failures.items()
+    }
     return again
 
 
 def _one_tuple(context: RunContext, job: Job, family: Family, deadline_s: float) -> Outcome:
-    """A process for each lane, on one core, or on all where rows have several threads. The binaries are linked anew for each round, so that
-    where code lies is part of the scatter."""
+    """A process for each lane, on one core, or on all where rows have several threads. The binaries are linked anew for
+    each round, so that where code lies is part of the scatter."""
     ids = families.lanes(family)
     seed = f"{context.design.seed}:{job.name}"
     homes = [context.folder / LANES / str(place) for place in range(len(ids))]
@@ -147,7 +177,11 @@ def _one_tuple(context: RunContext, job: Job, family: Family, deadline_s: float)
     turn_ns = families.turn_ns(facts)
     result = broker.run(
         sides,
-        [broker.Row(tuple(ids), turn_ns, families.turns(context.design.lane_s, turn_ns), context.costs_ns.get(job.subject))],
+        [
+            broker.Row(
+                tuple(ids), turn_ns, families.turns(context.design.lane_s, turn_ns), context.costs_ns.get(job.subject)
+            )
+        ],
         cores=pinned_to(max(one.threads for one in facts)),
         seed=random.Random(seed).getrandbits(32),
         deadline_s=deadline_s,
@@ -184,7 +218,8 @@ def _suite(context: RunContext, id: str) -> Suite:
 
 
 def _linked(context: RunContext, suite: Suite, number: int) -> Path:
-    """The bench with its code placed at random, the same for all lanes of a round; where nothing can shuffle, as it was built."""
+    """The bench with its code placed at random, the same for all lanes of a round; where nothing can shuffle, as it was
+    built."""
     if suite.link is None:
         return suite.executable
     path = context.folder / LINKED / f"{number:02}" / suite.layer
@@ -197,19 +232,22 @@ def _linked(context: RunContext, suite: Suite, number: int) -> Path:
 
 
 def in_one_line(reason: str) -> str:
-    """A failure as a cell of a table. The broker quotes the last lines of a side below its reason; a table has room for what counts of them."""
+    """A failure as a cell of a table. The broker quotes the last lines of a side below its reason; a table has room for
+    what counts of them."""
     what, *quoted = reason.splitlines()
     return f"{what}: {processes.essence([line.strip(' |') for line in quoted])}" if quoted else what
 
 
 def allocation_limit(id: str, failure: str) -> float | None:
-    """The limit of allocations that a row passed, if that is why its process ended (`Row::probed` in benches/harness/src/row.rs)."""
+    """The limit of allocations that a row passed, if that is why its process ended (`Row::probed` in
+    benches/harness/src/row.rs)."""
     found = re.search(rf"{re.escape(id)}: \S+ allocations per operation, at most (\S+) expected", failure)
     return float(found[1]) if found else None
 
 
 def keep(folder: Path, name: str, row: str, log: broker.RowLog) -> None:
-    """The turns of a pair or a tuple, for whoever wants to look again: side, its nanoseconds, and those it waited for a core."""
+    """The turns of a pair or a tuple, for whoever wants to look again: side, its nanoseconds, and those it waited for a
+    core."""
     turns = [[turn.side, turn.nanoseconds, turn.waited_ns] for turn in log.turns]
     kept = {"job": name, "ids": log.ids, "operations": log.operations, "turns": turns, "conditions": log.conditions}
     path = kept_turns(folder, row)
@@ -224,7 +262,8 @@ def kept_turns(folder: Path, row: str) -> Path:
 
 
 def _templates(context: RunContext, suite: Suite) -> dict[str, str]:
-    """Where the processes of one binary share the stores they prepare: a million records are written once a run, not once a process."""
+    """Where the processes of one binary share the stores they prepare: a million records are written once a run, not
+    once a process."""
     built = suite.executable.stat().st_mtime_ns
     folder = context.folder / TEMPLATES / f"{suite.executable.name}-{built}"
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,5 @@
-"""The layers that are measured: the bench targets of Cargo.toml. The standard library is enough for this, so that a wrong name is answered
-before anything is installed."""
+"""The layers that are measured: the bench targets of Cargo.toml. The standard library is enough for this, so that a
+wrong name is answered before anything is installed."""
 
 import tomllib
 from pathlib import Path

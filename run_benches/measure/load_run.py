@@ -1,8 +1,9 @@
-"""Load tests, one scenario after the other: each is a process of the load tool, and what it stored becomes cells of the run, one for each
-variant that the load tool planned.
+"""Load tests, one scenario after the other: each is a process of the load tool, and what it stored becomes cells of the
+run, one for each variant that the load tool planned.
 
-Why one process a scenario: one that fails costs its own cells, and what is done is on disk before the next begins. Why the load tool's
-standard output and error go on to ours: it says what it found, and shows what goes on, better than a line about it could.
+Why one process a scenario: one that fails costs its own cells, and what is done is on disk before the next begins. Why
+the load tool's standard output and error go on to ours: it says what it found, and shows what goes on, better than a
+line about it could.
 """
 
 import json
@@ -35,12 +36,14 @@ from run_benches.store.runs import State
 ENDED_BEFORE = "the run ended before it"
 
 SETUP_S = 5.0
-"""A first guess of what a run takes beside its window: starting the server and filling it. The next ones take what those before did."""
+"""A first guess of what a run takes beside its window: starting the server and filling it. The next ones take what
+those before did."""
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """One that can be run: its name or file as typed, and from its file what it is about and how long requests are started."""
+    """One that can be run: its name or file as typed, and from its file what it is about and how long requests are
+    started."""
 
     name: str
     about: str
@@ -84,14 +87,18 @@ def built_in() -> list[Scenario]:
 
 
 GROUPS = {"streams": "@stream", "registry": "@multicast"}
-"""By name what stands for all scenarios of this checkout that need no other programs and whose schema has this directive, or whose names
-begin with that of the group."""
+"""By name what stands for all scenarios of this checkout that need no other programs and whose schema has this
+directive, or whose names begin with that of the group."""
 
 
 def chosen(names: Sequence[str]) -> list[Scenario]:
-    """The scenarios of these names or files; all of this checkout's that need no other programs without any. An unknown one is a complaint before anything is built."""
+    """The scenarios of these names or files; all of this checkout's that need no other programs without any. An unknown
+    one is a complaint before anything is built."""
     known = {scenario.name: scenario for scenario in built_in()}
-    grouped = {group: [scenario.name for scenario in known.values() if scenario.group == group and not scenario.needs_programs] for group in GROUPS}
+    grouped = {
+        group: [scenario.name for scenario in known.values() if scenario.group == group and not scenario.needs_programs]
+        for group in GROUPS
+    }
     names = [one for name in names for one in (grouped.get(name) or [name])]
     unknown = [name for name in names if name not in known and not Path(name).is_file()]
     if unknown:
@@ -112,10 +119,14 @@ def _read(name: str, path: Path) -> Scenario:
     parts = [stated.get("schedule"), stated] if isinstance(stated, dict) else []
     if isinstance(stated, dict) and isinstance(stated.get("stages"), list):
         parts.append({"seconds": sum(stage["seconds"] for stage in stated["stages"])})
-    found = [part["seconds"] for part in parts if isinstance(part, dict) and isinstance(part.get("seconds"), int | float)]
+    found = [
+        part["seconds"] for part in parts if isinstance(part, dict) and isinstance(part.get("seconds"), int | float)
+    ]
     data = content.get("data")
     schema = str(data.get("schema", "")) if isinstance(data, dict) else ""
-    group = next((group for group, directive in GROUPS.items() if directive in schema or name.startswith(f"{group}-")), None)
+    group = next(
+        (group for group, directive in GROUPS.items() if directive in schema or name.startswith(f"{group}-")), None
+    )
     needs_database = isinstance(data, dict) and "storage" in data
     needs_programs = any(isinstance(content.get(key), list) for key in ("beside", "checks"))
     sweep = content.get("sweep")
@@ -131,10 +142,14 @@ def _name_nats(slots: Sequence[object]) -> bool:
 
 
 def measure(
-    scenarios: list[Scenario], flags: list[str], command: list[str], to_stderr: bool, programs_beside: Mapping[str, Path] = {}
+    scenarios: list[Scenario],
+    flags: list[str],
+    command: list[str],
+    to_stderr: bool,
+    programs_beside: Mapping[str, Path] = {},
 ) -> tuple[LoadRun, Path]:
-    """Builds, runs these scenarios, and stores the run, which is not complete if it was interrupted. Where the programs are that scenarios name
-    is not stored."""
+    """Builds, runs these scenarios, and stores the run, which is not complete if it was interrupted. Where the programs
+    are that scenarios name is not stored."""
     beside_flags = [f"--program={name}={place}" for name, place in programs_beside.items()]
     with alone():
         if _name_nats(flags) or any(scenario.needs_nats for scenario in scenarios):
@@ -145,18 +160,31 @@ def measure(
         programs = build.programs("load", "strata", with_databases=with_databases)
         run = _new_run(flags, command, programs)
         path = stored_file.new(RUNS, "load-", run.tool.commit[:9])
-        run.sources = {scenario.name: parts for scenario in scenarios if (parts := provenance.of_scenarios([scenario.name]))}
+        run.sources = {
+            scenario.name: parts for scenario in scenarios if (parts := provenance.of_scenarios([scenario.name]))
+        }
         plans = {scenario: _plan(run, scenario, programs["load"], beside_flags) for scenario in scenarios}
         loads.write(run, path)
         known = sum(plan.seconds + SETUP_S * len(plan.run) for plan in plans.values())
-        print(f"{figures.plural(len(run.scenarios), 'run')}: about {duration(known)}; stored as {shown(path)} while it grows", file=sys.stderr)
+        print(
+            f"{figures.plural(len(run.scenarios), 'run')}: about {duration(known)}; stored as {shown(path)} while it grows",
+            file=sys.stderr,
+        )
         began = time.monotonic()
-        again = f"{shlex.join(run.command)}, which begins this scenario anew" if command[:1] == ["renew"] else "run-benches.py load SCENARIO..., naming those that are left"
+        again = (
+            f"{shlex.join(run.command)}, which begins this scenario anew"
+            if command[:1] == ["renew"]
+            else "run-benches.py load SCENARIO..., naming those that are left"
+        )
         with until_stopped(again):
             left, beside, done = known, SETUP_S, 0
             for number, (scenario, plan) in enumerate(plans.items()):
                 raise_if_requested()
-                print(f"scenario {number + 1} of {len(plans)}, {scenario.name}: about {duration(left)} left", file=sys.stderr, flush=True)
+                print(
+                    f"scenario {number + 1} of {len(plans)}, {scenario.name}: about {duration(left)} left",
+                    file=sys.stderr,
+                    flush=True,
+                )
                 started = time.monotonic()
                 try:
                     _one(run, scenario, plan, programs, path, to_stderr, beside_flags)
@@ -188,16 +216,38 @@ def _plan(run: LoadRun, scenario: Scenario, tool: Path, more: list[str]) -> Plan
     return plan
 
 
-def _one(run: LoadRun, scenario: Scenario, plan: Plan, programs: dict[str, Path], path: Path, to_stderr: bool, more: list[str]) -> None:
+def _one(
+    run: LoadRun,
+    scenario: Scenario,
+    plan: Plan,
+    programs: dict[str, Path],
+    path: Path,
+    to_stderr: bool,
+    more: list[str],
+) -> None:
     """Runs the load tool on one scenario; whatever happens to it, its cells have their states when this ends."""
     if not plan.run:
         return
     folder, names = path.with_suffix(""), [variant.name for variant in plan.run]
     server = [] if names_a_server(run.flags) else ["--server", str(programs["strata"])]
-    command = [str(programs["load"]), "run", scenario.name, *server, "--results", str(folder), "--calibration", str(CALIBRATION), *run.flags, *more, *_view()]
+    command = [
+        str(programs["load"]),
+        "run",
+        scenario.name,
+        *server,
+        "--results",
+        str(folder),
+        "--calibration",
+        str(CALIBRATION),
+        *run.flags,
+        *more,
+        *_view(),
+    ]
     output, words = sys.stderr if to_stderr else None, b""
     try:
-        with processes.started(command, processes.STORING, cwd=_folder_of(scenario), stdout=output, stderr=processes.PIPE) as process:
+        with processes.started(
+            command, processes.STORING, cwd=_folder_of(scenario), stdout=output, stderr=processes.PIPE
+        ) as process:
             assert process.stderr is not None
             while said := process.stderr.read1(4096):  # type: ignore[attr-defined]
                 sys.stderr.buffer.write(said)
@@ -210,7 +260,9 @@ def _one(run: LoadRun, scenario: Scenario, plan: Plan, programs: dict[str, Path]
         raise
     code = process.returncode
     last = [line for line in re.split(r"[\r\n]|\x1b\[2K", words.decode(errors="replace")) if line.strip()][-1:]
-    cells = _cells(folder, names, last[0] if code == 2 and last else f"the load tool ended with code {code} and stored no result")
+    cells = _cells(
+        folder, names, last[0] if code == 2 and last else f"the load tool ended with code {code} and stored no result"
+    )
     run.scenarios |= cells
     lacking = code < 0 or any(cell.state == "invalid" and not cell.result for cell in cells.values())
     run.code = max(run.code, Exit.ERROR if lacking else code)
@@ -233,16 +285,19 @@ _OF_TOOL = (
 )
 
 _OF_OURS = ("STRATA_BENCH_DIR", "STRATA_COMPARE_DIR", "STRATA_NATS_PROGRAM", "STRATA_REDIS_PROGRAM")
-"""Where this command keeps what it builds and measures, and where programs are that the load tool starts beside the server."""
+"""Where this command keeps what it builds and measures, and where programs are that the load tool starts beside the
+server."""
 
 
 def names_a_server(flags: Sequence[str]) -> bool:
-    """Whether a run with these flags, or the variable of one of them, is against another server than the one that is built here."""
+    """Whether a run with these flags, or the variable of one of them, is against another server than the one that is
+    built here."""
     return "BASE_URL" in os.environ or any(flag.partition("=")[0] in ("--base-url", "--server") for flag in flags)
 
 
 def _view() -> list[str]:
-    """The load tool's line about what goes on, where ours is a terminal: its standard error is a pipe. A line that is rewritten, if it can be."""
+    """The load tool's line about what goes on, where ours is a terminal: its standard error is a pipe. A line that is
+    rewritten, if it can be."""
     if not sys.stderr.isatty():
         return []
     return ["--plain" if os.environ.get("TERM") in (None, "", "dumb") else "--live"]
@@ -269,7 +324,9 @@ def _stored(folder: Path, name: str) -> Cell | None:
     for what, state in without.items():
         if (folder / f"{name}.{what}").exists():
             return Cell(state, [(folder / f"{name}.{what}").read_text(encoding="utf-8")])
-    found = next((path for path in folder.glob("*.json") if re.fullmatch(rf"{re.escape(name)}-\d+-\d+", path.stem)), None)
+    found = next(
+        (path for path in folder.glob("*.json") if re.fullmatch(rf"{re.escape(name)}-\d+-\d+", path.stem)), None
+    )
     if found is None:
         return None
     try:
@@ -287,11 +344,22 @@ def _stored(folder: Path, name: str) -> Cell | None:
 
 def curves(result: loads.Result, log: Path) -> dict[str, dict[str, list[loads.Quantile]]]:
     """By operation and by kind of time; in the log a tag is `operation.kind`, the operation as in a URL."""
-    tags = {(cell.operation, kind): f"{quote(cell.operation, safe='')}.{kind}" for cell in result.cells for kind in ("response", "service", "send_lag")}
+    tags = {
+        (cell.operation, kind): f"{quote(cell.operation, safe='')}.{kind}"
+        for cell in result.cells
+        for kind in ("response", "service", "send_lag")
+    }
     beyond = {tags[cell.operation, "response"]: cell.response.beyond for cell in result.cells if cell.response}
     points = histogram_log.curves(log, beyond)
-    measured = {cell.operation: {kind for kind in ("response", "service", "send_lag") if getattr(cell, kind)} for cell in result.cells}
-    return {name: {kind: points[tags[name, kind]] for kind in sorted(kinds) if tags[name, kind] in points} for name, kinds in measured.items() if kinds}
+    measured = {
+        cell.operation: {kind for kind in ("response", "service", "send_lag") if getattr(cell, kind)}
+        for cell in result.cells
+    }
+    return {
+        name: {kind: points[tags[name, kind]] for kind in sorted(kinds) if tags[name, kind] in points}
+        for name, kinds in measured.items()
+        if kinds
+    }
 
 
 def _new_run(flags: list[str], command: list[str], programs: dict[str, Path]) -> LoadRun:

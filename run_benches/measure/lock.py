@@ -9,7 +9,6 @@ from typing import TextIO
 from run_benches.errors import Complaint
 from run_benches.places import LOCK
 
-
 _held: list[TextIO] = []
 """The file of the lock, while this process holds it."""
 
@@ -24,13 +23,17 @@ def alone() -> Iterator[None]:
     try:
         file = LOCK.open("a+", encoding="utf-8")
     except PermissionError:
-        raise Complaint(f"{LOCK} belongs to another user: remove it, or set XDG_CACHE_HOME to a folder of yours") from None
+        raise Complaint(
+            f"{LOCK} belongs to another user: remove it, or set XDG_CACHE_HOME to a folder of yours"
+        ) from None
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
-            raise Complaint(f"another run is under way on this machine (process {file.read().strip() or 'unknown'}): wait for it, or end it") from None
+            raise Complaint(
+                f"another run is under way on this machine (process {file.read().strip() or 'unknown'}): wait for it, or end it"
+            ) from None
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()

@@ -1,9 +1,10 @@
-"""What machine this is: the part that must agree before times are put side by side, and the part that is merely recorded.
+"""What machine this is: the part that must agree before times are put side by side, and the part that is merely
+recorded.
 
-Why two parts: a kernel update or a busy hour is worth knowing when figures differ, but another processor makes them incomparable. Two hosts
-whose processors have one name may be a generation apart (arithmetic in registers 1.45 times as fast, a server 0.63 times), so the identity
-says the family, the model, the stepping and the caches, too. All of it is read from the files of Linux; what a machine does not tell is
-absent, never guessed.
+Why two parts: a kernel update or a busy hour is worth knowing when figures differ, but another processor makes them
+incomparable. Two hosts whose processors have one name may be a generation apart (arithmetic in registers 1.45 times as
+fast, a server 0.63 times), so the identity says the family, the model, the stepping and the caches, too. All of it is
+read from the files of Linux; what a machine does not tell is absent, never guessed.
 """
 
 import os
@@ -47,8 +48,8 @@ def cpu_model() -> str:
 
 
 def processor(architecture: str, cpuinfo: str) -> dict[str, str | None]:
-    """The generation of the processors, as /proc/cpuinfo tells it: `cpu family` of x86, `CPU part` of Arm; where cores differ, that of each
-    kind."""
+    """The generation of the processors, as /proc/cpuinfo tells it: `cpu family` of x86, `CPU part` of Arm; where cores
+    differ, that of each kind."""
     names = [name for name in PROCESSOR.get(architecture, ()) if name != "caches"]
     found = {name: re.findall(rf"^(?:cpu |CPU )?{name}\s*:\s*(\S+)$", cpuinfo, re.MULTILINE) for name in names}
     return {name: ", ".join(dict.fromkeys(values)) or None for name, values in found.items()}

@@ -1,8 +1,8 @@
 """Carrying out a plan: one job after the other, each outcome stored before the next begins.
 
-Why so often: a run is stopped by hand, by a full disk or by a crash of what it measures, and none of these may cost more than the job
-under way. A row that fails in one process is invalid for the whole run, whatever the other processes measured: those
-that pass are no fair sample of all.
+Why so often: a run is stopped by hand, by a full disk or by a crash of what it measures, and none of these may cost
+more than the job under way. A row that fails in one process is invalid for the whole run, whatever the other processes
+measured: those that pass are no fair sample of all.
 """
 
 import math
@@ -34,7 +34,8 @@ class Measurement:
         self._under_way = ("", 0.0)
 
     def go(self) -> None:
-        """Does every job that is not done yet. What stands on disk is whole at every moment, also when this is interrupted."""
+        """Does every job that is not done yet. What stands on disk is whole at every moment, also when this is
+        interrupted."""
         self._store()
         try:
             with self._line:
@@ -50,7 +51,9 @@ class Measurement:
         for round_of_jobs in plan.rounds(run.design, self._benches, run.families, run.ratios):
             todo = [job for job in round_of_jobs if job.name not in done]
             if todo and self._time_is_up(todo):
-                self._line.say(f"the time is up after {todo[0].round} of {run.design.tuples} tuples; the contrasts are of these")
+                self._line.say(
+                    f"the time is up after {todo[0].round} of {run.design.tuples} tuples; the contrasts are of these"
+                )
                 return
             while todo:
                 self._one(todo.pop(0), todo)
@@ -62,7 +65,9 @@ class Measurement:
 
     def _one(self, job: Job, later: list[Job]) -> None:
         began, expected_s = time.monotonic(), self._expected_s([job])
-        rounds_s = plan.seconds_of(self._run.design, self._benches, self._run.families, self._run.ratios, self._costs, job.round + 1)
+        rounds_s = plan.seconds_of(
+            self._run.design, self._benches, self._run.families, self._run.ratios, self._costs, job.round + 1
+        )
         what = f"{'tuple' if job.kind == 'tuple' else 'process'} {job.round + 1} of {job.subject}"
         parts = len(self._run.families[job.subject].rows) + 1 if job.kind == "tuple" else len(self._alone(job))
         self._under_way = (what, began + expected_s + self._expected_s(later) + rounds_s)
@@ -169,10 +174,14 @@ def _add_contrast(run: Run, id: str, other: str, log: float) -> None:
 
 
 def _fail_family(run: Run, name: str, reason: str) -> None:
-    """A family that failed once is invalid for the whole run, and with it the times, ratios and contrasts that came from it."""
+    """A family that failed once is invalid for the whole run, and with it the times, ratios and contrasts that came
+    from it."""
     family = run.families[name]
     family.guests_ns.clear()
-    cells: list[Bench | Ratio | Family] = [family, *(run.benches[id] for id in family.rows if run.benches[id].family == name)]
+    cells: list[Bench | Ratio | Family] = [
+        family,
+        *(run.benches[id] for id in family.rows if run.benches[id].family == name),
+    ]
     cells += [ratio for id, ratio in run.ratios.items() if [id, ratio.floor] in family.contrasts]
     for id, other in family.contrasts:
         run.contrasts.get(id, {}).pop(other, None)

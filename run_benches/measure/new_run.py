@@ -1,7 +1,7 @@
 """From what a person typed to a stored run: build, plan, measure.
 
-Why a fresh plan is never mixed into an old run: figures of one run share one set of
-binaries, one design and one machine, so a resumed run goes on with the plan it had, and only with the very same binaries.
+Why a fresh plan is never mixed into an old run: figures of one run share one set of binaries, one design and one
+machine, so a resumed run goes on with the plan it had, and only with the very same binaries.
 """
 
 import secrets
@@ -56,7 +56,10 @@ def measure(wish: Wish) -> tuple[Run, Path]:
         path = stored_file.new(RUNS, "", run.tool.commit[:9])
         _announce(made, path)
         if not made.design.linked_anew:
-            print("not every bench can be linked anew (lld is missing: apt-get install lld): intervals leave out what the placement of code does", file=sys.stderr)
+            print(
+                "not every bench can be linked anew (lld is missing: apt-get install lld): intervals leave out what the placement of code does",
+                file=sys.stderr,
+            )
         return _go(run, path, suites, wish.timeout_s)
 
 
@@ -71,7 +74,9 @@ def resume(name: str | None, timeout_s: float) -> tuple[Run, Path]:
         suites = {suite.layer: suite for suite in _suites(on_demand() - set(run.binaries)).values()}
         for layer, binary in run.binaries.items():
             if layer not in suites or suites[layer].binary().sha256 != binary.sha256:
-                raise Complaint(f"the bench {layer} is not the binary that {shown(path)} began with: check out {run.tool.commit[:9]} again, or start a new run")
+                raise Complaint(
+                    f"the bench {layer} is not the binary that {shown(path)} began with: check out {run.tool.commit[:9]} again, or start a new run"
+                )
         print(f"going on with {shown(path)}: {len(run.design.order)} jobs are done", file=sys.stderr)
         return _go(run, path, suites, timeout_s)
 
@@ -127,7 +132,10 @@ def _announce(made: Plan, path: Path) -> None:
     design = made.design
     paired = sum(bench.family is not None for bench in made.benches.values())
     alone = sum(len(rows) for rows in plan.timeable(design, made.benches, 0).values())
-    print(f"{figures.plural(paired, 'row')} in {figures.plural(len(made.families), 'family')}, {design.tuples} tuples each; {alone} alone, in {figures.plural(design.processes, 'process')} each: about {duration(made.seconds)}", file=sys.stderr)
+    print(
+        f"{figures.plural(paired, 'row')} in {figures.plural(len(made.families), 'family')}, {design.tuples} tuples each; {alone} alone, in {figures.plural(design.processes, 'process')} each: about {duration(made.seconds)}",
+        file=sys.stderr,
+    )
     left = len(made.benches) - paired - alone
     if left:
         print(f"{left} left out: see the last lines", file=sys.stderr)

@@ -1,18 +1,21 @@
-"""What a run will do, decided before it starts: its cells, how often each is measured, in which order, and how long that takes.
+"""What a run will do, decided before it starts: its cells, how often each is measured, in which order, and how long
+that takes.
 
-Why before: a cell that was promised and has no figure at the end must show as such, and the length of a run must not depend on what it
-finds. So the plan is stored with the run before the first process starts. Work goes in rounds, each in an order of its own drawn from
-the stored seed: a slow minute of the machine then falls on different rows each time, and a run that is cut short has a little of all.
+Why before: a cell that was promised and has no figure at the end must show as such, and the length of a run must not
+depend on what it finds. So the plan is stored with the run before the first process starts. Work goes in rounds, each
+in an order of its own drawn from the stored seed: a slow minute of the machine then falls on different rows each time,
+and a run that is cut short has a little of all.
 
-Rows that are compared are lanes of families and run in tuples; which scale measures which of them, the rows themselves say
-(`Facts::depth`). A family that has an interval wider than a fifth of its ratio goes on in a full run, by the width alone: to go on because
-of the side on which a goal lies would move how often one is met. All other rows run alone, in a full run in several processes: a time
-without a partner is a rough figure, and only processes of different rounds show how rough. Workloads do seconds of fixed work each; they
-run alone too, because their latencies are those of a whole life, and the quick scale leaves them out unless they are named, and says so.
+Rows that are compared are lanes of families and run in tuples; which scale measures which of them, the rows themselves
+say (`Facts::depth`). A family that has an interval wider than a fifth of its ratio goes on in a full run, by the width
+alone: to go on because of the side on which a goal lies would move how often one is met. All other rows run alone, in a
+full run in several processes: a time without a partner is a rough figure, and only processes of different rounds show
+how rough. Workloads do seconds of fixed work each; they run alone too, because their latencies are those of a whole
+life, and the quick scale leaves them out unless they are named, and says so.
 
-What a newcomer types measures all layers, and has to end within a quarter of an hour whatever layers come. So each layer has a share of a default
-run (`default-run` in Cargo.toml), in seconds that the plan itself reckons with: what is beyond it, in the order of the source, is left to `--full`,
-on every machine alike.
+What a newcomer types measures all layers, and has to end within a quarter of an hour whatever layers come. So each
+layer has a share of a default run (`default-run` in Cargo.toml), in seconds that the plan itself reckons with: what is
+beyond it, in the order of the source, is left to `--full`, on every machine alike.
 """
 
 import dataclasses
@@ -49,9 +52,9 @@ BEYOND = "it is beyond the share that its layer has of a default run: name it, o
 
 @dataclass(frozen=True)
 class Effort:
-    """How much a scale spends: about `seconds`, and at most a twentieth more. Tuples grow from the fewest that give an interval to
-    `most_tuples`, as the time allows, and to `wide_tuples` where an interval is still wide; a tuple more is worth more than a longer one, and
-    ten are the fewest by which intervals of 18 rows can hold together."""
+    """How much a scale spends: about `seconds`, and at most a twentieth more. Tuples grow from the fewest that give an
+    interval to `most_tuples`, as the time allows, and to `wide_tuples` where an interval is still wide; a tuple more is
+    worth more than a longer one, and ten are the fewest by which intervals of 18 rows can hold together."""
 
     seconds: float | None
     most_tuples: int
@@ -95,8 +98,8 @@ class Job:
 
 
 class Costs:
-    """Seconds beyond sampling: of a row of a layer (by the layer and how many samples it takes: a store that is changed is made anew for
-    each), and of a lane (by its family). Learned from every process that runs."""
+    """Seconds beyond sampling: of a row of a layer (by the layer and how many samples it takes: a store that is changed
+    is made anew for each), and of a lane (by its family). Learned from every process that runs."""
 
     def __init__(self, learned: bool = True) -> None:
         try:
@@ -129,11 +132,26 @@ class Plan:
     seconds: float
 
 
-def make(suites: dict[str, Suite], words: list[str], skip: list[str], scale: Scale, budget_s: float | None, seed: int, shares: Mapping[str, float] = {}) -> Plan:
-    """Plans a run of the rows that `words` choose, and of those that these are held against, as long as the scale or the budget says; and of the
-    sentinels, whatever is chosen. `shares` are the seconds that layers have of a default run; one that has none named has all that it asks for."""
-    rows = {id: facts for suite in suites.values() if suite.layer != SENTINELS for id, facts in suite.facts.rows.items()}
-    sentinels = {id: Bench("not_run", [], facts) for id, facts in suites[SENTINELS].facts.rows.items()} if SENTINELS in suites else {}
+def make(
+    suites: dict[str, Suite],
+    words: list[str],
+    skip: list[str],
+    scale: Scale,
+    budget_s: float | None,
+    seed: int,
+    shares: Mapping[str, float] = {},
+) -> Plan:
+    """Plans a run of the rows that `words` choose, and of those that these are held against, as long as the scale or
+    the budget says; and of the sentinels, whatever is chosen. `shares` are the seconds that layers have of a default
+    run; one that has none named has all that it asks for."""
+    rows = {
+        id: facts for suite in suites.values() if suite.layer != SENTINELS for id, facts in suite.facts.rows.items()
+    }
+    sentinels = (
+        {id: Bench("not_run", [], facts) for id, facts in suites[SENTINELS].facts.rows.items()}
+        if SENTINELS in suites
+        else {}
+    )
     selection.check_rows([*words, *skip], list(rows))
     chosen = {id for id in rows if selection.chosen(id, words)}
     chosen |= {partner for id in chosen for partner in families.partners(rows[id])}
@@ -141,8 +159,15 @@ def make(suites: dict[str, Suite], words: list[str], skip: list[str], scale: Sca
     effort = _effort(scale, budget_s, named=bool(words))
     reasons = _reasons(wanted, skip, effort)
     if scale == "default" and budget_s is None and not words:
-        reasons |= dict.fromkeys(_beyond({id: facts for id, facts in wanted.items() if not reasons[id]}, effort, shares), BEYOND)
-    benches = {id: Bench("skipped" if reason and reason.startswith("--skip") else "not_run", [reason] if reason else [], wanted[id]) for id, reason in reasons.items()}
+        reasons |= dict.fromkeys(
+            _beyond({id: facts for id, facts in wanted.items() if not reasons[id]}, effort, shares), BEYOND
+        )
+    benches = {
+        id: Bench(
+            "skipped" if reason and reason.startswith("--skip") else "not_run", [reason] if reason else [], wanted[id]
+        )
+        for id, reason in reasons.items()
+    }
     found = _families({id: facts for id, facts in wanted.items() if not reasons[id]}, effort)
     for name, family in found.items():
         for id in family.rows:
@@ -157,7 +182,14 @@ def make(suites: dict[str, Suite], words: list[str], skip: list[str], scale: Sca
     cells += [Cell("sentinel", SENTINELS, id) for id in sentinels]
     sizes = (effort.processes, SAMPLE_SIZE, WARM_UP_S, MEASUREMENT_S, estimates.FEWEST_TUPLES, LANE_S)
     linked_anew = all(suites[id.partition("/")[0]].link for family in found.values() for id in family.rows)
-    design = Design(seed, *sizes, budget_s or effort.seconds, cells, workload_processes=effort.workload_processes, linked_anew=linked_anew)
+    design = Design(
+        seed,
+        *sizes,
+        budget_s or effort.seconds,
+        cells,
+        workload_processes=effort.workload_processes,
+        linked_anew=linked_anew,
+    )
     design.sentinel_processes, design.wide_tuples = SENTINEL_PROCESSES if sentinels else 0, effort.wide_tuples
     plan = Plan(design, benches, ratios, found, sentinels, 0.0)
     _spend(plan, effort.most_tuples, limited=budget_s is not None)
@@ -172,7 +204,8 @@ def _reasons(wanted: Mapping[str, Facts], skip: list[str], effort: Effort) -> di
 
 
 def _beyond(rows: Mapping[str, Facts], effort: Effort, shares: Mapping[str, float]) -> set[str]:
-    """The rows that do not fit into the shares of their layers: families and rows without a partner, in the order of the source."""
+    """The rows that do not fit into the shares of their layers: families and rows without a partner, in the order of
+    the source."""
     found = _families(rows, effort)
     design, costs = _nominal(effort), Costs(learned=False)
     taken = dict.fromkeys(map(layer_of, rows), START_S)
@@ -191,7 +224,18 @@ def _beyond(rows: Mapping[str, Facts], effort: Effort, shares: Mapping[str, floa
 
 def _nominal(effort: Effort) -> Design:
     """The smallest run of this effort."""
-    return Design(0, effort.processes, SAMPLE_SIZE, WARM_UP_S, MEASUREMENT_S, estimates.FEWEST_TUPLES, LANE_S, None, [], workload_processes=effort.workload_processes)
+    return Design(
+        0,
+        effort.processes,
+        SAMPLE_SIZE,
+        WARM_UP_S,
+        MEASUREMENT_S,
+        estimates.FEWEST_TUPLES,
+        LANE_S,
+        None,
+        [],
+        workload_processes=effort.workload_processes,
+    )
 
 
 def _families(rows: Mapping[str, Facts], effort: Effort) -> dict[str, Family]:
@@ -205,15 +249,23 @@ def _families(rows: Mapping[str, Facts], effort: Effort) -> dict[str, Family]:
     return found
 
 
-def _first_ratio(id: str, benches: Mapping[str, Bench], rows: Mapping[str, Facts], found: Mapping[str, Family]) -> Ratio | None:
+def _first_ratio(
+    id: str, benches: Mapping[str, Bench], rows: Mapping[str, Facts], found: Mapping[str, Family]
+) -> Ratio | None:
     bench, facts = benches[id], benches[id].facts
-    if facts.floor is None or (facts.floor.id in rows and facts.floor.id not in benches):  # a partner of a row that was chosen
+    # a partner of a row that was chosen
+    if facts.floor is None or (facts.floor.id in rows and facts.floor.id not in benches):
         return None
     goal = (facts.floor.id, facts.floor.at_least, facts.floor.aim)
     if facts.floor.id not in rows:
         return Ratio("invalid", [f"its floor {facts.floor.id} is no row of any bench"], *goal)
     mine, other = facts, rows[facts.floor.id]
-    if (mine.unit, mine.units_per_operation, mine.clock, mine.threads) != (other.unit, other.units_per_operation, other.clock, other.threads):
+    if (mine.unit, mine.units_per_operation, mine.clock, mine.threads) != (
+        other.unit,
+        other.units_per_operation,
+        other.clock,
+        other.threads,
+    ):
         return Ratio("invalid", ["unit, units an operation, threads or clock differ from those of the floor"], *goal)
     if bench.reasons:
         return Ratio(bench.state, list(bench.reasons), *goal)
@@ -233,11 +285,17 @@ NOT_PAIRED: dict[Depth, str] = {
 
 def _effort(scale: Scale, budget_s: float | None, named: bool) -> Effort:
     if budget_s is not None:
-        scale = "quick" if budget_s < 15 * 60 else "default" if budget_s < 40 * 60 else "full"  # what the rows of all layers fit into
+        # what the rows of all layers fit into
+        scale = "quick" if budget_s < 15 * 60 else "default" if budget_s < 40 * 60 else "full"
     effort = EFFORTS[scale] if budget_s is None else dataclasses.replace(EFFORTS[scale], wide_tuples=0)
     if not named:
         return effort
-    return dataclasses.replace(effort, depths=EFFORTS["full"].depths, processes=max(1, effort.processes), workload_processes=max(1, effort.workload_processes))
+    return dataclasses.replace(
+        effort,
+        depths=EFFORTS["full"].depths,
+        processes=max(1, effort.processes),
+        workload_processes=max(1, effort.workload_processes),
+    )
 
 
 def _spend(plan: Plan, most_tuples: int, limited: bool) -> None:
@@ -245,7 +303,9 @@ def _spend(plan: Plan, most_tuples: int, limited: bool) -> None:
     costs, seconds, benches = Costs(), plan.design.budget_s, plan.benches | plan.sentinels
     plan.seconds = seconds_of(plan.design, benches, plan.families, plan.ratios, costs)
     if limited and seconds is not None and plan.seconds > 1.1 * seconds:
-        raise Complaint(f"the smallest run of these rows takes about {duration(plan.seconds)}: name fewer layers, or a larger --budget")
+        raise Complaint(
+            f"the smallest run of these rows takes about {duration(plan.seconds)}: name fewer layers, or a larger --budget"
+        )
     round_s = sum(tuple_s(plan.design, name, plan.families[name], costs) for name in unfinished(plan.families))
     if round_s:
         more = most_tuples if seconds is None else int((seconds - plan.seconds) / round_s)
@@ -261,7 +321,10 @@ def unfinished(found: Mapping[str, Family]) -> list[str]:
 def is_wide(family: Family, ratios: Mapping[str, Ratio]) -> bool:
     """Whether an interval of a ratio that stems from a family is wide."""
     held = (ratios[id] for id, other in family.contrasts if id in ratios and ratios[id].floor == other)
-    return any(one.ratio and one.low is not None and one.high is not None and one.high - one.low > WIDE * one.ratio for one in held)
+    return any(
+        one.ratio and one.low is not None and one.high is not None and one.high - one.low > WIDE * one.ratio
+        for one in held
+    )
 
 
 def _is_alone(bench: Bench) -> bool:
@@ -274,19 +337,31 @@ def timeable(design: Design, benches: dict[str, Bench], number: int) -> dict[str
     layers: dict[str, list[str]] = {}
     for id, bench in benches.items():
         layer = id.partition("/")[0]
-        processes = design.sentinel_processes if layer == SENTINELS else design.workload_processes if bench.facts.workload else design.processes
+        processes = (
+            design.sentinel_processes
+            if layer == SENTINELS
+            else design.workload_processes
+            if bench.facts.workload
+            else design.processes
+        )
         if _is_alone(bench) and number < processes:
             layers.setdefault(layer, []).append(id)
     return layers
 
 
-def rounds(design: Design, benches: dict[str, Bench], found: dict[str, Family], ratios: Mapping[str, Ratio]) -> Iterator[list[Job]]:
-    """The jobs, round by round; within a round in an order that the seed decides. Later rounds leave out what has failed meanwhile, and the
-    last ones what is narrow."""
+def rounds(
+    design: Design, benches: dict[str, Bench], found: dict[str, Family], ratios: Mapping[str, Ratio]
+) -> Iterator[list[Job]]:
+    """The jobs, round by round; within a round in an order that the seed decides. Later rounds leave out what has
+    failed meanwhile, and the last ones what is narrow."""
     tuples = max(design.tuples, design.wide_tuples) if found else 0
     for number in range(max(design.processes, design.workload_processes, design.sentinel_processes, tuples)):
         jobs = [Job(number, "time", layer) for layer in timeable(design, benches, number)]
-        jobs += [Job(number, "tuple", name) for name in unfinished(found) if number < design.tuples or (number < tuples and is_wide(found[name], ratios))]
+        jobs += [
+            Job(number, "tuple", name)
+            for name in unfinished(found)
+            if number < design.tuples or (number < tuples and is_wide(found[name], ratios))
+        ]
         random.Random(f"{design.seed}:{number}").shuffle(jobs)
         yield jobs
 
@@ -332,7 +407,14 @@ def job_s(job: Job, design: Design, benches: dict[str, Bench], found: dict[str, 
     return layer_s(design, job.subject, [benches[id].facts for id in rows], costs)
 
 
-def seconds_of(design: Design, benches: dict[str, Bench], found: dict[str, Family], ratios: Mapping[str, Ratio], costs: Costs, first: int = 0) -> float:
+def seconds_of(
+    design: Design,
+    benches: dict[str, Bench],
+    found: dict[str, Family],
+    ratios: Mapping[str, Ratio],
+    costs: Costs,
+    first: int = 0,
+) -> float:
     """What all jobs from the round `first` on take, as far as it is known which they are."""
     ahead = [job for jobs in rounds(design, benches, found, ratios) for job in jobs if job.round >= first]
     return sum(job_s(job, design, benches, found, costs) for job in ahead)

@@ -15,12 +15,15 @@ from run_benches.store.runs import Build, Tool
 
 
 def tool() -> Tool:
-    """The revision of this checkout; says so if git does not know it. What is asked for afterwards is of the sources as they stand now."""
+    """The revision of this checkout; says so if git does not know it. What is asked for afterwards is of the sources as
+    they stand now."""
     _sources.cache_clear()
     lock = ROOT / "Cargo.lock"
     digest = hashlib.sha256(lock.read_bytes()).hexdigest() if lock.exists() else ""
     if reason := repository.refusal():
-        print(f"the revision is not known ({reason}), so these figures will not be called fresh or stale", file=sys.stderr)
+        print(
+            f"the revision is not known ({reason}), so these figures will not be called fresh or stale", file=sys.stderr
+        )
         return Tool(runs.UNKNOWN, None, digest)
     dirty = bool(repository.git("status", "--porcelain", "--untracked-files=normal", *BUT_RESULTS))
     return Tool(repository.git("rev-parse", "HEAD"), dirty, digest)
@@ -33,7 +36,8 @@ def of_layers(layers: Iterable[str]) -> dict[str, Parts]:
 
 
 def of_scenarios(names: Collection[str]) -> Parts:
-    """What the figures of load tests of these scenarios depend on; nothing where there is no git, or one is a file of somebody's own."""
+    """What the figures of load tests of these scenarios depend on; nothing where there is no git, or one is a file of
+    somebody's own."""
     sources = _sources()
     known = all((SCENARIOS / f"{name}.toml").is_file() for name in names)
     return fingerprint.of_scenarios(sources, names) if sources and known else {}

@@ -1,7 +1,7 @@
 """The rows of the published tables, and the rows of our benches that fill them: `tests/rows.toml`.
 
-Why checked: a bench that is renamed or removed leaves a hole in the document, and a hole says nothing. The ids are those that the bench
-binaries list at full scale, so nothing has to be measured to compare them.
+Why checked: a bench that is renamed or removed leaves a hole in the document, and a hole says nothing. The ids are
+those that the bench binaries list at full scale, so nothing has to be measured to compare them.
 """
 
 import difflib
@@ -21,7 +21,12 @@ ROWS = ROOT / "tests" / "rows.toml"
 def check() -> list[str]:
     """Builds the benches and asks them for their rows; one line for each that is missing."""
     promised = read(ROWS)
-    ids = {id for layer, executable in build.build().items() if layer in layer_names() for id in build.ask(layer, executable).facts.rows}
+    ids = {
+        id
+        for layer, executable in build.build().items()
+        if layer in layer_names()
+        for id in build.ask(layer, executable).facts.rows
+    }
     return list(missing(promised, ids))
 
 
@@ -34,8 +39,14 @@ def read(path: Path) -> dict[str, list[str]]:
     promised: dict[str, list[str]] = {}
     for table, rows in tables.items():
         for row, ids in rows.items() if isinstance(rows, dict) else [("", None)]:
-            if not isinstance(ids, list) or not ids or not all(isinstance(id, str) and id.count("/") == 3 for id in ids):
-                raise Complaint(f"{path.name}: [{table}] {row!r} must be a list of full ids, LAYER/OPERATION/SUBJECT/CASE")
+            if (
+                not isinstance(ids, list)
+                or not ids
+                or not all(isinstance(id, str) and id.count("/") == 3 for id in ids)
+            ):
+                raise Complaint(
+                    f"{path.name}: [{table}] {row!r} must be a list of full ids, LAYER/OPERATION/SUBJECT/CASE"
+                )
             promised[f"{table}: {row}"] = ids
     return promised
 

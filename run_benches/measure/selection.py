@@ -1,7 +1,7 @@
 """What a person types to choose rows: a layer, a row, a pattern; and what was probably meant where nothing fits.
 
-Why strict: a misspelt name that silently selects nothing looks like a layer without trouble. Names of layers are checked before anything
-is built; rows can be checked only when the binaries have told theirs.
+Why strict: a misspelt name that silently selects nothing looks like a layer without trouble. Names of layers are
+checked before anything is built; rows can be checked only when the binaries have told theirs.
 """
 
 import difflib
@@ -15,7 +15,9 @@ def check_layers(words: list[str], layers: list[str], commands: Iterable[str] = 
     """Complains about the first word whose layer is none."""
     for word in words:
         if not any(layer_fits(layer, word) for layer in layers):
-            raise Complaint(f"no layer, row or command {word!r}{_nearest(word, [*layers, *commands])}; to see all: run-benches.py list")
+            raise Complaint(
+                f"no layer, row or command {word!r}{_nearest(word, [*layers, *commands])}; to see all: run-benches.py list"
+            )
 
 
 def check_rows(words: list[str], ids: list[str]) -> None:
@@ -23,7 +25,9 @@ def check_rows(words: list[str], ids: list[str]) -> None:
     for word in words:
         if not any(matches(id, word) for id in ids):
             names = {"/".join(id.split("/")[:depth]) for id in ids for depth in (1, 2, 3, 4)}
-            raise Complaint(f"no row {word!r}{_nearest(word, sorted(names))}; to see all: run-benches.py list {word.partition('/')[0]}")
+            raise Complaint(
+                f"no row {word!r}{_nearest(word, sorted(names))}; to see all: run-benches.py list {word.partition('/')[0]}"
+            )
 
 
 def layer_fits(layer: str, word: str) -> bool:

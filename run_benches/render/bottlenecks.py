@@ -1,7 +1,8 @@
 """Bottlenecks, derived from the figures of a run by stated rules: where the next microsecond is to be had.
 
-Why rules: what an author thinks is slow is not what the run says. A rule is stated before the run, is applied to every row it can be
-applied to, and tells how many those were; a rule that finds nothing says so. The order within a rule is that of the figure that it names.
+Why rules: what an author thinks is slow is not what the run says. A rule is stated before the run, is applied to every
+row it can be applied to, and tells how many those were; a rule that finds nothing says so. The order within a rule is
+that of the figure that it names.
 """
 
 from collections.abc import Iterator
@@ -69,26 +70,45 @@ def floors_missed(run: Run) -> Rule:
 def _rungs(run: Run) -> Rule:
     shares: _Ranked = []
     climbs = [(request, findings.ladder(run, request)) for request in findings.REQUESTS]
-    steps = [(request, rungs, rung, share) for request, rungs in climbs for rung in rungs if (share := findings.share(rungs, rung)) is not None]
+    steps = [
+        (request, rungs, rung, share)
+        for request, rungs in climbs
+        for rung in rungs
+        if (share := findings.share(rungs, rung)) is not None
+    ]
     for request, rungs, rung, share in steps:
         confidence = findings.step_confidence(rungs, rung)
         if share >= SHARE_OF_A_LAYER and rung.step and rung.step.verdict(confidence) == "differ":
-            spot = Spot(f"`{rung.name}` of {request.upper()}", f"{figures.percent(share)}: {cells.added(rung, confidence)}", rung.row.id)
+            spot = Spot(
+                f"`{rung.name}` of {request.upper()}",
+                f"{figures.percent(share)}: {cells.added(rung, confidence)}",
+                rung.row.id,
+            )
             shares.append((share, spot))
     words = f"rungs of the ladder that add at least {figures.percent(SHARE_OF_A_LAYER)} of the request's time on the highest rung of their clock"
     return _rule(words, len(steps), shares)
 
 
 def _allocations(run: Run) -> Rule:
-    limited = [(row, row.bench.facts.allocations_at_most, row.bench.allocations_per_operation) for row in findings.rows(run) if row.measured]
+    limited = [
+        (row, row.bench.facts.allocations_at_most, row.bench.allocations_per_operation)
+        for row in findings.rows(run)
+        if row.measured
+    ]
     over = [(row, most, counted) for row, most, counted in limited if most is not None and counted is not None]
-    found = [(counted - most, _of(row, f"{figures.count(counted)} an operation, limit {figures.count(most)}")) for row, most, counted in over if counted > most]
+    found = [
+        (counted - most, _of(row, f"{figures.count(counted)} an operation, limit {figures.count(most)}"))
+        for row, most, counted in over
+        if counted > most
+    ]
     return _rule("rows that allocate more than their limit", len(over), found)
 
 
 def _stalls(run: Run) -> Rule:
     """A share above one is no figure; it stands among the contradictions."""
-    shares = [(row, share) for row in findings.rows(run, macro.LAYER) if (share := findings.stalled_share(row)) is not None]
+    shares = [
+        (row, share) for row in findings.rows(run, macro.LAYER) if (share := findings.stalled_share(row)) is not None
+    ]
     found = [(share, _of(row, _stalled(row, share))) for row, share in shares if 0 < share <= 1]
     return _rule("workloads whose writers the engine stalled, by the share of their time", len(shares), found)
 
@@ -99,16 +119,32 @@ def _stalled(row: Row, share: float) -> str:
 
 def _tails(run: Run) -> Rule:
     told = [(row, tail) for row in findings.rows(run, macro.LAYER) for tail in macro.tails(row)]
-    full = [(row, tail, tail.quantiles["p99.9"].middle, tail.quantiles["p50"].middle) for row, tail in told if {"p50", "p99.9"} <= set(tail.quantiles)]
-    found = [(slow / middle, Spot(f"`{row.id}`, {cells.words(tail.kind)}", _tail(slow, middle), row.id)) for row, tail, slow, middle in full if slow / middle >= WORST_TAIL]
+    full = [
+        (row, tail, tail.quantiles["p99.9"].middle, tail.quantiles["p50"].middle)
+        for row, tail in told
+        if {"p50", "p99.9"} <= set(tail.quantiles)
+    ]
+    found = [
+        (slow / middle, Spot(f"`{row.id}`, {cells.words(tail.kind)}", _tail(slow, middle), row.id))
+        for row, tail, slow, middle in full
+        if slow / middle >= WORST_TAIL
+    ]
     return _rule(f"operations whose p99.9 is at least {figures.count(WORST_TAIL)} times their p50", len(full), found)
 
 
 def _growths(run: Run) -> Rule:
     laws = [(one, one.law) for axis in ("records", "sharing") for one in scaling.series(run, axis)]
     sure = [(one, law, law.low) for one, law in laws if law.low is not None]
-    found = [(low, Spot(f"`{one.name}`, by {scaling.AXES[one.axis]}", law.words, _last(one))) for one, law, low in sure if low > conclusions.FASTEST_GROWTH]
-    return _rule(f"times that grow with the data by an exponent above {figures.goal(conclusions.FASTEST_GROWTH)} for certain", len(sure), found)
+    found = [
+        (low, Spot(f"`{one.name}`, by {scaling.AXES[one.axis]}", law.words, _last(one)))
+        for one, law, low in sure
+        if low > conclusions.FASTEST_GROWTH
+    ]
+    return _rule(
+        f"times that grow with the data by an exponent above {figures.goal(conclusions.FASTEST_GROWTH)} for certain",
+        len(sure),
+        found,
+    )
 
 
 def _threads(run: Run) -> Rule:
@@ -152,7 +188,11 @@ def next_steps(source: Source) -> list[str]:
     """What to optimise next: the worst of each rule, each with the command that shows where its time goes."""
     found = [(rule, spot) for run in source.of_each_machine for rule in rules(run) for spot in rule.found[:WORST]]
     body = [[spot.what, spot.told, f"`python3 run-benches.py profile {spot.row}`"] for _, spot in found]
-    lines = tables.markdown(["what", "why it is here", "where its time goes"], body) if body else [f"None of {figures.plural(len(rules(source.run)), 'rule')} names anything."]
+    lines = (
+        tables.markdown(["what", "why it is here", "where its time goes"], body)
+        if body
+        else [f"None of {figures.plural(len(rules(source.run)), 'rule')} names anything."]
+    )
     words = f"The worst that each rule names; what a rule names is where time is, not yet why. All of it, and the rules: {source.link('bottlenecks', 'bottlenecks')}."
     return ["## What to optimise next", "", words, "", *source.block("what to optimise next", lines)]
 

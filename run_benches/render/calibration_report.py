@@ -1,7 +1,8 @@
-"""What a calibration found, in words: the tables on the terminal and a section of the performance page, from the results alone.
+"""What a calibration found, in words: the tables on the terminal and a section of the performance page, from the
+results alone.
 
-Why counts everywhere: "no false alarm" of nine rows and of nine thousand are different claims, so every rate stands with what it was
-counted over and how far it may be off.
+Why counts everywhere: "no false alarm" of nine rows and of nine thousand are different claims, so every rate stands
+with what it was counted over and how far it may be off.
 """
 
 from collections.abc import Sequence
@@ -32,20 +33,30 @@ FOUND = ("3", "5")
 """The slow-downs, in percent, that goals are about."""
 
 LIMITS = (
-    "Comparisons are drawn from the pool without replacement, by whole rounds, and judged by the code that judges a real one; bounds are"
-    " one-sided, exact and of 95 %, and count only draws that share no pair. The share over shuffles is the average of many such draws, which"
-    " share pairs: steadier, and without a bound.",
-    "Rows called changed are counted where fresh pairs decide every row: in comparisons of one layer without a screen. A real one screens"
-    " first, and cannot call changed what the screen has settled, so it alarms less often.",
-    "Rows of one comparison share its minutes, so bounds by row are too narrow where a bad minute hits many rows; the count by comparison"
-    " does not have that fault. Pairs that met unlike conditions are run again by a real comparison, and are not in a drawn one.",
-    "Power is of all rows made slower at once, the hardest case for the correction for many rows; real slow-downs are those of the table of"
-    " plants. A change of exactly the margin (2 %) lies on the border between two verdicts: where pairs scatter little it is called slower"
-    " about every second time. The margin is never below a nanosecond, so a change of 3 or 5 % in a row of few nanoseconds is `same` by rule."
-    " Rows of more threads than cores scatter from pair to pair by more than such a change, most of all under load. What was planted may have"
-    " cost less than planned: measured is what counts, and below the margin nothing is to be found.",
-    "The usual tools judge each pair (both sides had the same turns) or each process with the one before it, with their defaults but for"
-    " fewer samples, and shorter ones where no time is named; ours judges many pairs together.",
+    (
+        "Comparisons are drawn from the pool without replacement, by whole rounds, and judged by the code that judges a real one; bounds are"
+        " one-sided, exact and of 95 %, and count only draws that share no pair. The share over shuffles is the average of many such draws, which"
+        " share pairs: steadier, and without a bound."
+    ),
+    (
+        "Rows called changed are counted where fresh pairs decide every row: in comparisons of one layer without a screen. A real one screens"
+        " first, and cannot call changed what the screen has settled, so it alarms less often."
+    ),
+    (
+        "Rows of one comparison share its minutes, so bounds by row are too narrow where a bad minute hits many rows; the count by comparison"
+        " does not have that fault. Pairs that met unlike conditions are run again by a real comparison, and are not in a drawn one."
+    ),
+    (
+        "Power is of all rows made slower at once, the hardest case for the correction for many rows; real slow-downs are those of the table of"
+        " plants. A change of exactly the margin (2 %) lies on the border between two verdicts: where pairs scatter little it is called slower"
+        " about every second time. The margin is never below a nanosecond, so a change of 3 or 5 % in a row of few nanoseconds is `same` by rule."
+        " Rows of more threads than cores scatter from pair to pair by more than such a change, most of all under load. What was planted may have"
+        " cost less than planned: measured is what counts, and below the margin nothing is to be found."
+    ),
+    (
+        "The usual tools judge each pair (both sides had the same turns) or each process with the one before it, with their defaults but for"
+        " fewer samples, and shorter ones where no time is named; ours judges many pairs together."
+    ),
 )
 
 
@@ -65,7 +76,11 @@ def counted(rate: Rate) -> str:
 
 def summary(results: Results) -> str:
     """All of it for a terminal, the goals last."""
-    return "\n".join(_on_terminal(title, columns, body) for title, columns, body in _tables(results) if body) + "\n" + _census(results)
+    return (
+        "\n".join(_on_terminal(title, columns, body) for title, columns, body in _tables(results) if body)
+        + "\n"
+        + _census(results)
+    )
 
 
 def sentence(results: Results) -> str:
@@ -93,7 +108,11 @@ def _census(results: Results) -> str:
     pairs = sum(condition.rounds * condition.rows for condition in results.conditions.values())
     whole = figures.plural(len(results.comparisons), "comparison")
     outcomes = ", ".join(f"{count} {outcome}" for outcome, count in results.outcomes.items())
-    failed = f"; {sum(results.failures.values())} pairs failed, of {figures.plural(len(results.failures), 'row')}" if results.failures else ""
+    failed = (
+        f"; {sum(results.failures.values())} pairs failed, of {figures.plural(len(results.failures), 'row')}"
+        if results.failures
+        else ""
+    )
     revision = f"{results.commit[:9]}{' (a working tree)' if results.dirty else ''}"
     return f"{pairs} pairs of {revision} with itself in {results.hours:g} h of measuring; {whole} carried out whole{f' ({outcomes})' if outcomes else ''}{failed}"
 
@@ -101,11 +120,23 @@ def _census(results: Results) -> str:
 def _tables(results: Results) -> list[tuple[str, Sequence[str], list[list[str]]]]:
     conditions = list(results.conditions.items())
     return [
-        ("what the usual tools say of the same machine code", USUAL_COLUMNS, [cells for name, one in conditions for cells in _usual_cells(name, one)]),
+        (
+            "what the usual tools say of the same machine code",
+            USUAL_COLUMNS,
+            [cells for name, one in conditions for cells in _usual_cells(name, one)],
+        ),
         ("rows made slower", POWER_COLUMNS, [cells for name, one in conditions for cells in _power_cells(name, one)]),
-        ("rows made slower, by the kind of row", FOUND_COLUMNS, [cells for name, one in conditions for cells in _found_cells(name, one)]),
+        (
+            "rows made slower, by the kind of row",
+            FOUND_COLUMNS,
+            [cells for name, one in conditions for cells in _found_cells(name, one)],
+        ),
         ("real slow-downs", PLANT_COLUMNS, [_plant_cells(one) for one in results.plants]),
-        ("nothing changed, by the kind of row", KIND_COLUMNS, [[name, kind, counted(rate)] for name, one in conditions for kind, rate in one.by_kind.items() if rate.of]),
+        (
+            "nothing changed, by the kind of row",
+            KIND_COLUMNS,
+            [[name, kind, counted(rate)] for name, one in conditions for kind, rate in one.by_kind.items() if rate.of],
+        ),
         ("nothing changed", CONDITION_COLUMNS, [_condition_cells(name, one) for name, one in conditions]),
         ("goals", GOAL_COLUMNS, [[goal.name, goal.wanted, counted(goal.rate), goal.state] for goal in results.goals]),
     ]
@@ -113,27 +144,50 @@ def _tables(results: Results) -> list[tuple[str, Sequence[str], list[list[str]]]
 
 def _condition_cells(name: str, one: Condition) -> list[str]:
     shuffled = "no data" if one.shuffled is None else figures.percent(one.shuffled)
-    return [name, str(one.rounds), counted(one.false_alarms), shuffled, *map(counted, (one.alarming, one.coverage, one.screened, one.contaminated))]
+    return [
+        name,
+        str(one.rounds),
+        counted(one.false_alarms),
+        shuffled,
+        *map(counted, (one.alarming, one.coverage, one.screened, one.contaminated)),
+    ]
 
 
 def _power_cells(name: str, one: Condition) -> list[list[str]]:
-    return [[name, f"{slower} %", counted(power.slower), counted(power.same), counted(power.cannot_tell)] for slower, power in one.power.items() if power.slower.of]
+    return [
+        [name, f"{slower} %", counted(power.slower), counted(power.same), counted(power.cannot_tell)]
+        for slower, power in one.power.items()
+        if power.slower.of
+    ]
 
 
 def _found_cells(name: str, one: Condition) -> list[list[str]]:
-    return [[f"{slower} %", name, kind, counted(rate)] for slower in FOUND for kind, rate in one.found.get(slower, {}).items() if rate.of]
+    return [
+        [f"{slower} %", name, kind, counted(rate)]
+        for slower in FOUND
+        for kind, rate in one.found.get(slower, {}).items()
+        if rate.of
+    ]
 
 
 def _usual_cells(name: str, one: Condition) -> list[list[str]]:
     rates = {"run-benches.py compare": one.false_alarms} | one.usual
-    return [[name, tool, counted(rate), figures.percent(rate.count / rate.of)] for tool, rate in rates.items() if rate.of]
+    return [
+        [name, tool, counted(rate), figures.percent(rate.count / rate.of)] for tool, rate in rates.items() if rate.of
+    ]
 
 
 def _plant_cells(one: Planted) -> list[str]:
     bounds = "" if one.low is None or one.high is None else f" [{100 * one.low:+.1f}, {100 * one.high:+.1f}]"
-    return [one.layer, figures.percent(one.share), f"{100 * one.size:+.1f} %{bounds}", counted(one.found), counted(one.named), one.row]
+    return [
+        one.layer,
+        figures.percent(one.share),
+        f"{100 * one.size:+.1f} %{bounds}",
+        counted(one.found),
+        counted(one.named),
+        one.row,
+    ]
 
 
 def _on_terminal(title: str, columns: Sequence[str], body: list[list[str]]) -> str:
     return tables.render(title, [Column(column.rstrip(">"), right=column.endswith(">")) for column in columns], body)
-

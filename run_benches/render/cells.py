@@ -1,6 +1,8 @@
-"""The cells of the tables of the performance page: how a row's figures, its circumstances and what is missing are told in one cell.
+"""The cells of the tables of the performance page: how a row's figures, its circumstances and what is missing are told
+in one cell.
 
-Why apart from the sections: the same row stands in several tables, and must read the same in each. A cell without a figure says why.
+Why apart from the sections: the same row stands in several tables, and must read the same in each. A cell without a
+figure says why.
 """
 
 import json
@@ -80,7 +82,9 @@ def step(rung: Rung, confidence: float = 0.95) -> str:
     """What a rung of the ladder takes more than the one below it."""
     if rung.step is None or (added := rung.adds(confidence)) is None:
         return NO_TURNS
-    return figures.added_estimate(added) if rung.step.verdict(confidence) == "differ" else contrast(rung.step, confidence)
+    return (
+        figures.added_estimate(added) if rung.step.verdict(confidence) == "differ" else contrast(rung.step, confidence)
+    )
 
 
 def added(rung: Rung, confidence: float = 0.95) -> str:
@@ -97,7 +101,8 @@ def allocations(row: Row) -> str:
 
 
 def counters(row: Row) -> str:
-    """What one operation counted while the row was timed, where it is not nothing: waits for locks, flushes, bytes written."""
+    """What one operation counted while the row was timed, where it is not nothing: waits for locks, flushes, bytes
+    written."""
     counted, operations = row.bench.counters or {}, row.bench.facts.timed_operations
     some = {name: value for name, value in counted.items() if isinstance(value, int | float) and value}
     if some and not operations:
@@ -114,7 +119,11 @@ def conditions(row: Row) -> str:
     facts, refusals = row.bench.facts, row.bench.refusals
     again = f"run again {len(refusals)} times ({refusals[-1]})" if refusals else None
     lanes = f"{row.lanes} lanes" if row.lanes else None
-    return "; ".join(part for part in (facts.data_set, facts.state, facts.durability and f"durability {facts.durability}", lanes, again) if part)
+    return "; ".join(
+        part
+        for part in (facts.data_set, facts.state, facts.durability and f"durability {facts.durability}", lanes, again)
+        if part
+    )
 
 
 def plain(value: object) -> str:

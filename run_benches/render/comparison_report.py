@@ -1,9 +1,9 @@
 """A comparison as a person reads it, on the terminal and in a pull request: the verdict first, then what it rests on.
 
-Why one list of sections for both: the terminal and the comment in the pull request must not disagree, so they differ only in how they
-draw. Every row is counted exactly once, with what was not judged and why; rows that are the same are folded into a count with the widest
-interval among them, so that "the same" never hides "not looked at". Silence is never green: nothing judged, not everything run, a moved
-control each have an ending of their own.
+Why one list of sections for both: the terminal and the comment in the pull request must not disagree, so they differ
+only in how they draw. Every row is counted exactly once, with what was not judged and why; rows that are the same are
+folded into a count with the widest interval among them, so that "the same" never hides "not looked at". Silence is
+never green: nothing judged, not everything run, a moved control each have an ending of their own.
 """
 
 import math
@@ -58,7 +58,12 @@ ROW_COLUMNS = (
     Column("what else is known", spared=True),
 )
 UNTOLD_COLUMNS = (*ROW_COLUMNS[:3], Column("pairs it would take", right=True), *ROW_COLUMNS[3:])
-COUNTED_COLUMNS = (Column("row"), Column("layer"), Column("allocations an operation", right=True), Column("limit", right=True))
+COUNTED_COLUMNS = (
+    Column("row"),
+    Column("layer"),
+    Column("allocations an operation", right=True),
+    Column("limit", right=True),
+)
 UNJUDGED_COLUMNS = (Column("what"), Column("rows", right=True), Column("how it ended"), Column("why", spared=True))
 
 
@@ -162,7 +167,11 @@ def _more_allocations(comparison: Comparison) -> str:
 
 def _allocating(comparison: Comparison, verdict: AllocationVerdict) -> list[tuple[str, Allocations]]:
     """The rows of a verdict by their allocations, the largest change first."""
-    found = [(id, row.allocations) for id, row in comparison.rows.items() if row.allocations and row.allocations.verdict == verdict]
+    found = [
+        (id, row.allocations)
+        for id, row in comparison.rows.items()
+        if row.allocations and row.allocations.verdict == verdict
+    ]
     return sorted(found, key=lambda entry: -abs(entry[1].b - entry[1].a))
 
 
@@ -186,12 +195,19 @@ def sections(comparison: Comparison, path: Path | None = None) -> Iterator[Secti
             yield Section(f"{verdict}{doubt}", [], ROW_COLUMNS, [_cells(id, row) for id, row in found])
     for counted in ALLOCATION_VERDICTS:
         if allocating := _allocating(comparison, counted):
-            yield Section(counted, ["their limit was passed, which ends a process, so these rows have no times"], COUNTED_COLUMNS, [_count_cells(*one) for one in allocating])
+            yield Section(
+                counted,
+                ["their limit was passed, which ends a process, so these rows have no times"],
+                COUNTED_COLUMNS,
+                [_count_cells(*one) for one in allocating],
+            )
     if found := _judged(comparison, "can't tell"):
         body = [[*cells[:3], _needed(row), *cells[3:]] for id, row in found for cells in [_cells(id, row)]]
         yield Section("can't tell", ["more pairs for these rows: run-benches.py more"], UNTOLD_COLUMNS, body)
     if found := _judged(comparison, "same"):
-        yield Section(f"same{doubt}", [_folded(found)], ROW_COLUMNS, [_cells(id, row) for id, row in found], folded=True)
+        yield Section(
+            f"same{doubt}", [_folded(found)], ROW_COLUMNS, [_cells(id, row) for id, row in found], folded=True
+        )
     if unjudged := list(_unjudged(comparison)):
         yield Section("not judged", [], UNJUDGED_COLUMNS, unjudged)
     yield Section("controls (A with itself)", _controls(comparison))
@@ -225,19 +241,31 @@ def _side(letter: str, side: Side) -> str:
 def _cells(id: str, row: Row) -> list[str]:
     judgement = _judgement(row)
     said = effects.verdict(judgement)
-    change = f"{said} {effects.interval(judgement.low, judgement.high)}" if said.startswith("same (") else effects.estimated(judgement)
+    change = (
+        f"{said} {effects.interval(judgement.low, judgement.high)}"
+        if said.startswith("same (")
+        else effects.estimated(judgement)
+    )
     p = effects.probability(judgement.p_adjusted) or judgement.stage
     return [id, change, _times(row), p, str(judgement.pairs), "; ".join(_notes(row))]
 
 
 def _count_cells(id: str, counted: Allocations) -> list[str]:
-    return [id, id.partition("/")[0], f"{figures.count(counted.a)} -> {figures.count(counted.b)}", figures.count(counted.at_most)]
+    return [
+        id,
+        id.partition("/")[0],
+        f"{figures.count(counted.a)} -> {figures.count(counted.b)}",
+        figures.count(counted.at_most),
+    ]
 
 
 def _times(row: Row) -> str:
-    """`1.021 -> 1.063 us`: the medians of A and of B over pairs, with a digit more than usual, since they differ by little."""
+    """`1.021 -> 1.063 us`: the medians of A and of B over pairs, with a digit more than usual, since they differ by
+    little."""
     points = row.pairs or row.screen
-    before, after = (statistics.median(times) for times in ([point.a_ns for point in points], [point.b_ns for point in points]))
+    before, after = (
+        statistics.median(times) for times in ([point.a_ns for point in points], [point.b_ns for point in points])
+    )
     factor, unit = figures.time_step(max(before, after))
     return f"{figures.significant(before / factor, 4)} -> {figures.significant(after / factor, 4)} {unit}"
 
@@ -258,10 +286,18 @@ def _needed(row: Row) -> str:
 
 
 def _folded(same: list[tuple[str, Row]]) -> str:
-    told = [(judgement.high - judgement.low, id, judgement) for id, row in same if (judgement := _judgement(row)).high is not None and judgement.low is not None]
+    told = [
+        (judgement.high - judgement.low, id, judgement)
+        for id, row in same
+        if (judgement := _judgement(row)).high is not None and judgement.low is not None
+    ]
     moved = sum(effects.verdict(_judgement(row)) != "same" for _, row in same)
     widest = max(told, key=lambda entry: entry[0], default=None)
-    words = f"; the widest 95 % interval is {effects.interval(widest[2].low, widest[2].high)} on {widest[1]}" if widest else ""
+    words = (
+        f"; the widest 95 % interval is {effects.interval(widest[2].low, widest[2].high)} on {widest[1]}"
+        if widest
+        else ""
+    )
     within = f"; {moved} moved, but within the margin" if moved else ""
     return f"{figures.plural(len(same), 'row')} the same{words}{within}"
 
@@ -285,12 +321,19 @@ def _controls(comparison: Comparison) -> list[str]:
         return ["none: a machine that favours one side would not have been noticed" if ran else "none: nothing ran"]
     sentinels = sum(control.kind == "sentinel" for control in controls.values())
     kinds = f"{figures.plural(sentinels, 'sentinel')}, {figures.plural(len(controls) - sentinels, 'row')} of A"
-    alarms = [f"ALARM: {id} moved by {_moved(control)}, adjusted p {effects.probability(control.p_adjusted)}" for id, control in controls.items() if control.alarm]
+    alarms = [
+        f"ALARM: {id} moved by {_moved(control)}, adjusted p {effects.probability(control.p_adjusted)}"
+        for id, control in controls.items()
+        if control.alarm
+    ]
     judged = [control.p_adjusted for control in controls.values() if control.p_adjusted is not None]
     if len(judged) < len(controls):
         return [*alarms, f"{kinds}: {len(controls) - len(judged)} not judged"]
     state = f"{len(alarms)} moved" if alarms else "quiet"
-    return [*alarms, f"{kinds}: {state}; smallest adjusted p {effects.probability(min(judged))}, an alarm is at {level:g}"]
+    return [
+        *alarms,
+        f"{kinds}: {state}; smallest adjusted p {effects.probability(min(judged))}, an alarm is at {level:g}",
+    ]
 
 
 def _moved(control: Control) -> str:
@@ -303,8 +346,16 @@ def _cost(comparison: Comparison, path: Path | None) -> list[str]:
     pairs = sum(len(row.screen) + len(row.pairs) + len(row.set_aside) + len(row.earlier) for row in rows)
     checks = sum(len(control.pairs) for control in comparison.controls.values())
     margins = sorted({row.margin for row in rows})
-    margin = "" if not margins else f"; margin {_share(margins[0])}" + (f" to {_share(margins[-1])} by row" if len(margins) > 1 else "")
-    again = f" ({figures.plural(sum(map(len, design.reruns.values())), 'pair')} run again, for unlike conditions)" if design.reruns else ""
+    margin = (
+        ""
+        if not margins
+        else f"; margin {_share(margins[0])}" + (f" to {_share(margins[-1])} by row" if len(margins) > 1 else "")
+    )
+    again = (
+        f" ({figures.plural(sum(map(len, design.reruns.values())), 'pair')} run again, for unlike conditions)"
+        if design.reruns
+        else ""
+    )
     return [
         f"{duration(comparison.seconds)}, {figures.plural(pairs, 'pair')} of rows{again} and {checks} of controls{margin}; seed {design.seed}",
         *_visible(comparison),
@@ -316,7 +367,10 @@ def _cost(comparison: Comparison, path: Path | None) -> list[str]:
 def _visible(comparison: Comparison) -> Iterator[str]:
     design, decided = comparison.design, [row for row in comparison.rows.values() if len(row.pairs) > 1]
     planned = (design.deciding_pairs or 0, design.decided_rows or len(decided))
-    seen = [judge.smallest_visible(judge.scatter([point.effect for point in row.pairs]), *planned, row.margin, design.level) for row in decided]
+    seen = [
+        judge.smallest_visible(judge.scatter([point.effect for point in row.pairs]), *planned, row.margin, design.level)
+        for row in decided
+    ]
     if decided and max(seen) < math.inf:
         worst = f" to {_share(max(seen))} (in all)" if len(seen) > 1 else ""
         yield f"a slow-down of {_share(statistics.median(seen))} (in half of the rows with fresh pairs){worst} would have been found 4 times out of 5"
@@ -343,7 +397,14 @@ def text(comparison: Comparison, path: Path | None = None, everything: bool = Fa
 
 
 def _wrapped(sentence: str, indent: str) -> str:
-    lines = textwrap.wrap(sentence, tables.room(), initial_indent=indent, subsequent_indent=f"{indent}  ", break_long_words=False, break_on_hyphens=False)
+    lines = textwrap.wrap(
+        sentence,
+        tables.room(),
+        initial_indent=indent,
+        subsequent_indent=f"{indent}  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
     return "\n".join(lines) + "\n"
 
 
@@ -364,7 +425,9 @@ def _markdown(comparison: Comparison, most: int) -> str:
         if section.folded:
             parts.append(f"<details><summary>{' '.join(said)}</summary>\n\n{table}\n\n</details>")
         else:
-            parts += filter(None, [f"**{_escaped(section.title)}**", "\n".join(f"- {sentence}" for sentence in said), table])
+            parts += filter(
+                None, [f"**{_escaped(section.title)}**", "\n".join(f"- {sentence}" for sentence in said), table]
+            )
     return "\n\n".join([*parts, _escaped(last_line(comparison))]) + "\n"
 
 

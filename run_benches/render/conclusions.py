@@ -1,9 +1,11 @@
-"""What was found: the sentences that the performance page opens with, made from figures by rules that were stated before the run.
+"""What was found: the sentences that the performance page opens with, made from figures by rules that were stated
+before the run.
 
-Why rules: a sentence that somebody wrote outlives the figure it was written about, and says what its author hoped for. A rule here is a
-pure function with its thresholds declared below. It says how much it looked at. A sentence says that something is longer, slower or
-larger only where the interval leaves no doubt, and the intervals of one rule's table hold together (`contrasts.joint`). What is not
-resolved is named as such, with neither size nor sign. A rule that had nothing to look at stands on the page of the method, not here.
+Why rules: a sentence that somebody wrote outlives the figure it was written about, and says what its author hoped for.
+A rule here is a pure function with its thresholds declared below. It says how much it looked at. A sentence says that
+something is longer, slower or larger only where the interval leaves no doubt, and the intervals of one rule's table
+hold together (`contrasts.joint`). What is not resolved is named as such, with neither size nor sign. A rule that had
+nothing to look at stands on the page of the method, not here.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -109,7 +111,13 @@ def _by_clock(rungs: Sequence[Rung]) -> Iterator[list[Rung]]:
 
 
 def _largest(request: str, rungs: Sequence[Rung]) -> str | None:
-    steps = [(rung, found) for rung in rungs if (found := rung.adds(findings.step_confidence(rungs, rung))) is not None and found.low is not None and found.high is not None]
+    steps = [
+        (rung, found)
+        for rung in rungs
+        if (found := rung.adds(findings.step_confidence(rungs, rung))) is not None
+        and found.low is not None
+        and found.high is not None
+    ]
     certain = [(rung, found) for rung, found in steps if found.low is not None and found.low > 0]
     whole = rungs[-1].row.measured if rungs else None
     if not certain or whole is None:
@@ -122,7 +130,11 @@ def _largest(request: str, rungs: Sequence[Rung]) -> str | None:
     clock = " of CPU" if largest.row.bench.facts.clock == "cpu" else ""
     of = f"Of the {figures.time(whole.middle)}{clock} of a {request.upper()} on the rung `{rungs[-1].name}`"
     told = figures.added_estimate(added).replace("+", "")  # it is above none
-    lowest = f"; `{rungs[0].name}`, the lowest rung, takes {figures.time(rungs[0].row.measured.middle)}" if rungs[0].row.measured else ""
+    lowest = (
+        f"; `{rungs[0].name}`, the lowest rung, takes {figures.time(rungs[0].row.measured.middle)}"
+        if rungs[0].row.measured
+        else ""
+    )
     return f"{of}, `{largest.name}` adds {told}, {figures.percent(added.middle / whole.middle)} of it{rank}{lowest}."
 
 
@@ -131,12 +143,20 @@ def _largest(request: str, rungs: Sequence[Rung]) -> str | None:
 
 def threads(run: Run) -> Conclusion:
     """What a second thread gains each verb, beside raw RocksDB and the bare machine."""
-    gains = {one.work: gain for one in scaling.series(run, scaling.THREADS) if one.layer == scaling.LAYER and (gain := one.speed_up(SECOND)) is not None}
+    gains = {
+        one.work: gain
+        for one in scaling.series(run, scaling.THREADS)
+        if one.layer == scaling.LAYER and (gain := one.speed_up(SECOND)) is not None
+    }
     verbs = [(verb, gain) for (verb, subject), gain in gains.items() if subject == findings.OURS]
     bare = next((gain for (operation, _), gain in gains.items() if operation == MACHINE), None)
     sentences = []
     for verb, gain in verbs:
-        beside = [(name, found) for name, found in (("raw RocksDB", gains.get((verb, findings.FLOOR))), ("bare arithmetic", bare)) if found]
+        beside = [
+            (name, found)
+            for name, found in (("raw RocksDB", gains.get((verb, findings.FLOOR))), ("bare arithmetic", bare))
+            if found
+        ]
         confidence = joint(CONFIDENCE, 1 + len(beside))
         words = "".join(f"; {_companion(name, gain, found, confidence)}" for name, found in beside)
         told = _gain_words(verb, gain, confidence)
@@ -170,10 +190,23 @@ def _companion(name: str, gain: Contrast, found: Contrast, confidence: float) ->
 def goals(run: Run) -> Conclusion:
     """How many goals are met, and which is the farthest from being met."""
     judged = [held for held in findings.goals(run) if held.judged]
-    missed = sorted((held for held in judged if held.standing == "missed"), key=lambda held: (held.ratio.high or 0) / (held.goal or 1) if held.ratio else 0.0)
-    farthest = f" Farthest from its goal: `{missed[0].row.id}`, {cells.ratio(missed[0])} where {cells.goal(missed[0].goal)} is the goal: {missed[0].verdict}." if missed else ""
-    sentences = [f"Of {figures.plural(len(judged), 'goal')}: {findings.counted_goals(judged)}.{farthest}"] if judged else []
-    return Conclusion("goals are ratios declared beside the row; one is met if the whole interval reaches it, missed if none of it does, and else not shown; the farthest is, by the higher end, the lowest part of its goal", len(judged), sentences)
+    missed = sorted(
+        (held for held in judged if held.standing == "missed"),
+        key=lambda held: (held.ratio.high or 0) / (held.goal or 1) if held.ratio else 0.0,
+    )
+    farthest = (
+        f" Farthest from its goal: `{missed[0].row.id}`, {cells.ratio(missed[0])} where {cells.goal(missed[0].goal)} is the goal: {missed[0].verdict}."
+        if missed
+        else ""
+    )
+    sentences = (
+        [f"Of {figures.plural(len(judged), 'goal')}: {findings.counted_goals(judged)}.{farthest}"] if judged else []
+    )
+    return Conclusion(
+        "goals are ratios declared beside the row; one is met if the whole interval reaches it, missed if none of it does, and else not shown; the farthest is, by the higher end, the lowest part of its goal",
+        len(judged),
+        sentences,
+    )
 
 
 def others(run: Run) -> Conclusion:
@@ -188,21 +221,29 @@ def growths(run: Run) -> Conclusion:
     """Which times grow with the data faster than the engine's tree explains."""
     laws = [(one, one.law) for axis in ("records", "sharing") for one in scaling.series(run, axis)]
     sure = [(one, law) for one, law in laws if law.low is not None]
-    found = sorted(((one, law) for one, law in sure if (law.low or 0) > FASTEST_GROWTH), key=lambda entry: -(entry[1].low or 0))
+    found = sorted(
+        ((one, law) for one, law in sure if (law.low or 0) > FASTEST_GROWTH), key=lambda entry: -(entry[1].low or 0)
+    )
     told = [f"`{one.name}` {law.words}" for one, law in found[:1]]
     more = f" So do {len(found) - 1} more of {len(sure)}." if len(found) > 1 else ""
     sentences = [f"Growing faster with the data than a tree of sorted runs: {told[0]}.{more}"] if told else []
     if sure and not told:
         sentences = [f"No time of {len(sure)} grows with the data faster, for certain, than a tree of sorted runs may."]
-    return Conclusion(f"times that grow with records, or with records that share a value, by an exponent above {figures.goal(FASTEST_GROWTH)} for certain", len(sure), sentences)
+    return Conclusion(
+        f"times that grow with records, or with records that share a value, by an exponent above {figures.goal(FASTEST_GROWTH)} for certain",
+        len(sure),
+        sentences,
+    )
 
 
 def against_itself(run: Run) -> Conclusion:
     """Whether figures of this run contradict each other."""
     checks = contradictions.checks(run)
     found = [(check.rule, len(check.found)) for check in checks if check.found]
-    told = "; ".join(f"{count} against \"{rule}\"" for rule, count in found)
-    sentences = [f"Figures contradict each other, and are not to be used before that is explained: {told}."] if found else []
+    told = "; ".join(f'{count} against "{rule}"' for rule, count in found)
+    sentences = (
+        [f"Figures contradict each other, and are not to be used before that is explained: {told}."] if found else []
+    )
     return Conclusion("the cross-checks that found something", sum(check.looked_at for check in checks), sentences)
 
 
@@ -222,7 +263,21 @@ def section(source: Source) -> list[str]:
 
 def rules(source: Source) -> list[str]:
     """Every rule, how much it looked at, and how much it said."""
-    found = [(one, sum(each.looked_at for each in (one, *more)), sum(len(each.sentences) for each in (one, *more))) for one, *more in zip(*map(conclusions, source.of_each_machine), strict=True)]
-    body = [[one.rule, str(looked_at) if looked_at else f"{figures.NOT_RUN}: nothing to look at", str(sentences)] for one, looked_at, sentences in found]
-    words = "What is not resolved makes no sentence. Where a rule speaks of several figures, their intervals hold together."
-    return ["## The rules of what was found", "", words, "", *source.block("rules", tables.markdown(["rule", "figures>", "sentences>"], body))]
+    found = [
+        (one, sum(each.looked_at for each in (one, *more)), sum(len(each.sentences) for each in (one, *more)))
+        for one, *more in zip(*map(conclusions, source.of_each_machine), strict=True)
+    ]
+    body = [
+        [one.rule, str(looked_at) if looked_at else f"{figures.NOT_RUN}: nothing to look at", str(sentences)]
+        for one, looked_at, sentences in found
+    ]
+    words = (
+        "What is not resolved makes no sentence. Where a rule speaks of several figures, their intervals hold together."
+    )
+    return [
+        "## The rules of what was found",
+        "",
+        words,
+        "",
+        *source.block("rules", tables.markdown(["rule", "figures>", "sentences>"], body)),
+    ]

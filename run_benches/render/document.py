@@ -1,18 +1,22 @@
-"""`document`: renders the performance pages and their pictures from a stored run, and checks that they are what the run says.
+"""`document`: renders the performance pages and their pictures from a stored run, and checks that they are what the run
+says.
 
-Why a check: a figure typed by hand cannot be traced. So the pages come out of stored runs and one source tree (page.py), and whoever changes a
-figure by hand, a run, or the code that renders is told the first place that differs. A layer is of one run, so that no figures
-of different days stand in one table of it; each page says when its layer was measured. What a page says of our own error rates comes from the
-one stored calibration, whatever its run; what it says of load tests comes from `baselines/load`, and stands beside `baselines/reference` alone.
-Text is compared byte by byte and pictures by their seals (pictures.py says why), so that the check draws nothing.
+Why a check: a figure typed by hand cannot be traced. So the pages come out of stored runs and one source tree
+(page.py), and whoever changes a figure by hand, a run, or the code that renders is told the first place that differs. A
+layer is of one run, so that no figures of different days stand in one table of it; each page says when its layer was
+measured. What a page says of our own error rates comes from the one stored calibration, whatever its run; what it says
+of load tests comes from `baselines/load`, and stands beside `baselines/reference` alone. Text is compared byte by byte
+and pictures by their seals (pictures.py says why), so that the check draws nothing.
 
-The main page lies above a folder of its name in small letters, with the other pages and the pictures: `docs/PERFORMANCE.md` above
-`docs/performance`. Whatever else lies there and bears our marks belonged to an earlier rendering; writing removes it, and the check names it.
+The main page lies above a folder of its name in small letters, with the other pages and the pictures:
+`docs/PERFORMANCE.md` above `docs/performance`. Whatever else lies there and bears our marks belonged to an earlier
+rendering; writing removes it, and the check names it.
 
-The drawing of the layers in `docs/pictures`, which the README shows, is made of the code alone and goes with the committed pages; so does
-the block of the README that says how often our verdicts are wrong.
+The drawing of the layers in `docs/pictures`, which the README shows, is made of the code alone and goes with the
+committed pages; so does the block of the README that says how often our verdicts are wrong.
 
-`docs/PERFORMANCE.md` belongs to `baselines/reference` alone; any other run is rendered into its own folder, or where `--output` says.
+`docs/PERFORMANCE.md` belongs to `baselines/reference` alone; any other run is rendered into its own folder, or where
+`--output` says.
 """
 
 import difflib
@@ -27,12 +31,19 @@ from run_benches import files, places, repository, serialization
 from run_benches.analysis import contradictions, figures
 from run_benches.calibrate.error_rates import Results
 from run_benches.errors import Complaint, Exit
+from run_benches.measure import provenance
 from run_benches.places import shown
-from run_benches.render import calibration_pictures, calibration_report, layers_drawing, load_pictures, page_method, screenshots
+from run_benches.render import (
+    calibration_pictures,
+    calibration_report,
+    layers_drawing,
+    load_pictures,
+    page_method,
+    screenshots,
+)
 from run_benches.render.gallery import pictures
 from run_benches.render.page import MAIN, MOST_LINES, bench_headers, render
-from run_benches.render.pictures import Picture, SEALED
-from run_benches.measure import provenance
+from run_benches.render.pictures import SEALED, Picture
 from run_benches.render.screenshots import Screenshot
 from run_benches.render.source import PICTURES, Source, folder_of, marked
 from run_benches.store import fingerprint, load_comparisons, loads, pool, runs
@@ -60,7 +71,9 @@ def _set(folder: Path) -> Path:
     return single if single.exists() and not folder.is_dir() else folder
 
 
-def main(run_path: Path | None, output: Path | None, dry_run: bool, check: bool, calibrated: Path = pool.RESULTS) -> int:
+def main(
+    run_path: Path | None, output: Path | None, dry_run: bool, check: bool, calibrated: Path = pool.RESULTS
+) -> int:
     """Renders, shows what would change, or checks; answers with the exit code."""
     source = run_path or reference()
     page = output or (PAGE if _is_reference(source) else places.RUNS / source.stem / MAIN)
@@ -73,8 +86,14 @@ def main(run_path: Path | None, output: Path | None, dry_run: bool, check: bool,
         raise Complaint(_no_run(source, page), Exit.FAILED if check else Exit.ERROR)
     if reason := repository.refusal():
         if check:
-            raise Complaint(f"the pages cannot be checked: whether what they speak of has changed is not known ({reason})", Exit.NOTHING)
-        print(f"whether the code has changed since it was measured is not known ({reason}); the pages say so", file=sys.stderr)
+            raise Complaint(
+                f"the pages cannot be checked: whether what they speak of has changed is not known ({reason})",
+                Exit.NOTHING,
+            )
+        print(
+            f"whether the code has changed since it was measured is not known ({reason}); the pages say so",
+            file=sys.stderr,
+        )
     sources, texts, drawn = contents(source, calibrated, page.name)
     if page.resolve() == PAGE.resolve():
         texts[f"{PICTURES}/{layers_drawing.FILE}"] = layers_drawing.svg()
@@ -84,17 +103,34 @@ def main(run_path: Path | None, output: Path | None, dry_run: bool, check: bool,
     return rendered.check() if check else rendered.show_changes() if dry_run else rendered.write()
 
 
-def contents(source: Path, calibrated: Path = pool.RESULTS, main: str = MAIN) -> tuple[list[Path], dict[str, str], list[Picture]]:
+def contents(
+    source: Path, calibrated: Path = pool.RESULTS, main: str = MAIN
+) -> tuple[list[Path], dict[str, str], list[Picture]]:
     """What the pages of a run are rendered from, their texts by their place, the main one first, and their pictures."""
     parts, calibration = runs.load_set(source), _calibration(calibrated)
     run, is_reference = runs.load(source), _is_reference(source)
     tested = loads.load_set(load_reference()) if is_reference and load_reference().exists() else {}
     compared = {path.stem: load_comparisons.load(path) for path in load_comparisons.kept()} if is_reference else {}
-    blind = [check.rule for check in contradictions.checks(run) if check.is_blind] if len(Source(run, {}, {}, parts=parts).of_each_machine) == 1 else []
+    blind = (
+        [check.rule for check in contradictions.checks(run) if check.is_blind]
+        if len(Source(run, {}, {}, parts=parts).of_each_machine) == 1
+        else []
+    )
     if blind:
-        raise Complaint(f"{shown(source)}: a cross-check looked at nothing, though there are rows of its kind: {'; '.join(blind)}")
-    drawn = [*pictures(run).values(), *(calibration_pictures.pictures(calibration) if calibration else []), *(load_pictures.pictures(loads.together(tested)) if tested else [])]
-    sources = [source, *([calibrated] if calibration else []), *([load_reference()] if tested else []), *([load_comparisons.KEPT] if compared else [])]
+        raise Complaint(
+            f"{shown(source)}: a cross-check looked at nothing, though there are rows of its kind: {'; '.join(blind)}"
+        )
+    drawn = [
+        *pictures(run).values(),
+        *(calibration_pictures.pictures(calibration) if calibration else []),
+        *(load_pictures.pictures(loads.together(tested)) if tested else []),
+    ]
+    sources = [
+        source,
+        *([calibrated] if calibration else []),
+        *([load_reference()] if tested else []),
+        *([load_comparisons.KEPT] if compared else []),
+    ]
     stale = _stale(parts, calibration, tested, compared)
     return sources, render(run, bench_headers(), calibration, main, stale, parts, tested, compared), drawn
 
@@ -105,12 +141,23 @@ def _screenshots() -> list[Screenshot]:
     return [screenshots.console(), *([page] if page else [])]
 
 
-def _stale(parts: Mapping[str, Run], calibration: Results | None, tested: Mapping[str, LoadRun], compared: Mapping[str, LoadComparison]) -> dict[str, bool | None]:
-    """Whether they speak of sources that have changed since, by the names that `Source` says; nothing where that is not known."""
+def _stale(
+    parts: Mapping[str, Run],
+    calibration: Results | None,
+    tested: Mapping[str, LoadRun],
+    compared: Mapping[str, LoadComparison],
+) -> dict[str, bool | None]:
+    """Whether they speak of sources that have changed since, by the names that `Source` says; nothing where that is not
+    known."""
     layers = provenance.of_layers(parts)
     found = {layer: _differ(run.sources.get(layer), layers.get(layer)) for layer, run in parts.items()}
-    found |= {f"load {name}": _differ(run.sources.get(name), provenance.of_scenarios([name])) for name, run in tested.items()}
-    found |= {f"comparison {name}": _differ(one.sources, provenance.of_scenarios({one.a.scenario, one.b.scenario})) for name, one in compared.items()}
+    found |= {
+        f"load {name}": _differ(run.sources.get(name), provenance.of_scenarios([name])) for name, run in tested.items()
+    }
+    found |= {
+        f"comparison {name}": _differ(one.sources, provenance.of_scenarios({one.a.scenario, one.b.scenario}))
+        for name, one in compared.items()
+    }
     judging = fingerprint.of_files(fingerprint.JUDGING)
     known = bool(calibration and calibration.fingerprint and judging)
     return found | ({"calibration": calibration.fingerprint != judging if known else None} if calibration else {})
@@ -122,7 +169,8 @@ def _differ(known: Parts | None, now: Parts | None) -> bool | None:
 
 @dataclass(frozen=True)
 class Rendered:
-    """The pages as they should be, and where the main one lies, which may be where a person said; the first of their sources is the run."""
+    """The pages as they should be, and where the main one lies, which may be where a person said; the first of their
+    sources is the run."""
 
     page: Path
     sources: list[Path]
@@ -156,9 +204,13 @@ class Rendered:
             for stray in self._strays():
                 stray.unlink()
         except OSError as error:
-            raise Complaint(f"cannot write {shown(self.page)}: {error.strerror}; make room or give another --output") from error
+            raise Complaint(
+                f"cannot write {shown(self.page)}: {error.strerror}; make room or give another --output"
+            ) from error
         others = f" and {figures.plural(len(self._beside), 'page')} in {shown(self.beside)}"
-        print(f"wrote {shown(self.page)}{others} from {self._sources}; drew {figures.plural(len(drawn), 'picture')} of {len(self.pictures)}")
+        print(
+            f"wrote {shown(self.page)}{others} from {self._sources}; drew {figures.plural(len(drawn), 'picture')} of {len(self.pictures)}"
+        )
         for fault in self._screenshot_faults():
             print(f"{fault}: run-benches.py document --screenshots", file=sys.stderr)
         return Exit.FINE
@@ -167,13 +219,20 @@ class Rendered:
         """What `write` would change, as a diff."""
         changes = [line for file, text in self.texts.items() for line in self._changes(file, text)]
         faults = [*self._picture_faults(), *self._screenshot_faults(), *self._stray_faults()]
-        print("\n".join([*changes, *faults]) or f"{shown(self.page)}, its pages and pictures are what {self._sources} says: nothing would change")
+        print(
+            "\n".join([*changes, *faults])
+            or f"{shown(self.page)}, its pages and pictures are what {self._sources} says: nothing would change"
+        )
         return Exit.FINE
 
     def check(self) -> int:
         """Fails at the first place where a page or a picture is not what the run says."""
         fault = next(self._faults(), None)
-        print(f"{fault}\nrender it again with: {self._again()}" if fault else f"{shown(self.page)} and its pages are what {self._sources} says")
+        print(
+            f"{fault}\nrender it again with: {self._again()}"
+            if fault
+            else f"{shown(self.page)} and its pages are what {self._sources} says"
+        )
         return Exit.FAILED if fault else Exit.FINE
 
     def _faults(self) -> Iterator[str]:
@@ -199,20 +258,32 @@ class Rendered:
 
     def _changes(self, file: str, text: str) -> Iterator[str]:
         path = self.page.parent / file
-        yield from difflib.unified_diff(_stored(path).splitlines(), text.splitlines(), shown(path), f"{shown(path)} (rendered)", lineterm="")
+        yield from difflib.unified_diff(
+            _stored(path).splitlines(), text.splitlines(), shown(path), f"{shown(path)} (rendered)", lineterm=""
+        )
 
     def _picture_faults(self) -> Iterator[str]:
-        return (f"{shown(self.folder / picture.file)} {fault}" for picture in self.pictures if (fault := picture.fault(self.folder)))
+        return (
+            f"{shown(self.folder / picture.file)} {fault}"
+            for picture in self.pictures
+            if (fault := picture.fault(self.folder))
+        )
 
     def _screenshot_faults(self) -> Iterator[str]:
-        return (f"{shown(screenshots.FOLDER / picture.file)} {fault}" for picture in self.screenshots if (fault := picture.fault()))
+        return (
+            f"{shown(screenshots.FOLDER / picture.file)} {fault}"
+            for picture in self.screenshots
+            if (fault := picture.fault())
+        )
 
     def _stray_faults(self) -> Iterator[str]:
         return (f"{shown(stray)} belongs to no page any more" for stray in self._strays())
 
     def _strays(self) -> list[Path]:
         """What an earlier rendering left beside these pages."""
-        wanted = {self.page.parent / file for file in self.texts} | {self.folder / picture.file for picture in self.pictures}
+        wanted = {self.page.parent / file for file in self.texts} | {
+            self.folder / picture.file for picture in self.pictures
+        }
         lying = sorted([*self.beside.glob("*.md"), *self.folder.glob("*.svg")])
         return [path for path in lying if path not in wanted and _ours(path)]
 
@@ -222,7 +293,11 @@ class Rendered:
 
     def _again(self) -> str:
         named = " --screenshots" if any(picture.fault() for picture in self.screenshots) else ""
-        named = named if _is_reference(self.sources[0]) else f" {shlex.quote(shown(self.sources[0]))} --output {shlex.quote(shown(self.page))}"
+        named = (
+            named
+            if _is_reference(self.sources[0])
+            else f" {shlex.quote(shown(self.sources[0]))} --output {shlex.quote(shown(self.page))}"
+        )
         return f"python3 run-benches.py document{named}"
 
 
@@ -231,8 +306,14 @@ def _readme(calibration: Results | None) -> str:
     before, begin, rest = _stored(README).partition("<!-- BEGIN calibration:")
     _, end, after = rest.partition("<!-- END calibration -->\n")
     if not begin or not end:
-        raise Complaint(f"{shown(README)} has no block for what the calibration says: <!-- BEGIN calibration: .. --> to <!-- END calibration -->")
-    found = "Our own error rates have not been measured yet." if calibration is None else calibration_report.sentence(calibration)
+        raise Complaint(
+            f"{shown(README)} has no block for what the calibration says: <!-- BEGIN calibration: .. --> to <!-- END calibration -->"
+        )
+    found = (
+        "Our own error rates have not been measured yet."
+        if calibration is None
+        else calibration_report.sentence(calibration)
+    )
     origin = "not measured" if calibration is None else page_method.calibration_origin(calibration)
     return before + "\n".join(marked("calibration", origin, [found])).rstrip("\n") + "\n" + after
 
@@ -266,7 +347,9 @@ def _calibration(path: Path) -> Results | None:
     try:
         return serialization.load(Results, path)
     except (OSError, serialization.Malformed) as error:
-        raise Complaint(f"{shown(path)} is damaged ({error}); restore it, or write it anew: run-benches.py calibrate") from error
+        raise Complaint(
+            f"{shown(path)} is damaged ({error}); restore it, or write it anew: run-benches.py calibrate"
+        ) from error
 
 
 def _is_reference(path: Path) -> bool:

@@ -1,7 +1,8 @@
 """Why a row got its verdict, step by step, with every number that the verdict rests on: `explain ROW`.
 
-Why in full: a verdict that cannot be checked is an opinion. Whoever reads this knows what a p-value is, but neither this method nor this
-project; with the effects of all pairs and the rules written here, the verdict can be reached again by hand, or by another rule.
+Why in full: a verdict that cannot be checked is an opinion. Whoever reads this knows what a p-value is, but neither
+this method nor this project; with the effects of all pairs and the rules written here, the verdict can be reached again
+by hand, or by another rule.
 """
 
 import math
@@ -32,7 +33,11 @@ NOT_JUDGED = {
 def explain(comparison: Comparison, word: str) -> str:
     """Why the rows that `word` names got their verdicts."""
     selection.check_rows([word], list(comparison.rows))
-    return "\n".join("\n".join(_row(comparison, id, row)) + "\n" for id, row in comparison.rows.items() if selection.matches(id, word))
+    return "\n".join(
+        "\n".join(_row(comparison, id, row)) + "\n"
+        for id, row in comparison.rows.items()
+        if selection.matches(id, word)
+    )
 
 
 def _row(comparison: Comparison, id: str, row: Row) -> Iterator[str]:
@@ -69,7 +74,11 @@ def _allocations(comparison: Comparison, id: str, counted: Allocations) -> Itera
 def _margin(row: Row) -> Iterator[str]:
     points = row.pairs or row.screen
     margin_ns = row.margin * statistics.median(point.a_ns for point in points) if points else 0.0
-    where = "raised to 1 ns, the least that is told" if 0.9 < margin_ns < 1.1 else "the margin of this row, and never under 1 ns"
+    where = (
+        "raised to 1 ns, the least that is told"
+        if 0.9 < margin_ns < 1.1
+        else "the margin of this row, and never under 1 ns"
+    )
     yield f"Margin: a change within +-{100 * row.margin:.1f} % ({figures.time(margin_ns)} here) counts as the same; {where}."
 
 
@@ -84,7 +93,11 @@ def _screen(row: Row, judgement: Judgement) -> Iterator[str]:
 
 
 def _decision(comparison: Comparison, id: str, row: Row, judgement: Judgement) -> Iterator[str]:
-    clear = f", after which rows that are clear end ({figures.percent(judge.EARLY_SHARE)} of each level)" if judgement.stage == "early look" else ""
+    clear = (
+        f", after which rows that are clear end ({figures.percent(judge.EARLY_SHARE)} of each level)"
+        if judgement.stage == "early look"
+        else ""
+    )
     yield f"Decision: {figures.plural(judgement.pairs, 'fresh pair')}{clear}, each with both sides linked anew in a random order. Their changes, sorted:"
     yield from _plotted(row.pairs, row.margin)
     yield f"  Estimate {effects.change(judgement.estimate)}: the median of the averages of every two pairs (Hodges-Lehmann); no pair is dropped."
@@ -152,13 +165,22 @@ def _same_interval(judgement: Judgement) -> str:
 def _conditions(design: Design, id: str, row: Row) -> Iterator[str]:
     conditions = [point.unlike for point in row.pairs or row.screen if point.unlike]
     if conditions:
-        largest = (max((side[at] for side in conditions if at < len(side)), key=abs, default=0.0) for at in range(len(UNLIKE)))
-        told = ", ".join(f"{name} {figures.percent(value) if at == 0 else f'{value:+.0f}'}" for at, (name, value) in enumerate(zip(UNLIKE, largest, strict=True)))
+        largest = (
+            max((side[at] for side in conditions if at < len(side)), key=abs, default=0.0) for at in range(len(UNLIKE))
+        )
+        told = ", ".join(
+            f"{name} {figures.percent(value) if at == 0 else f'{value:+.0f}'}"
+            for at, (name, value) in enumerate(zip(UNLIKE, largest, strict=True))
+        )
         yield f"Conditions: the largest differences between the two sides of a pair (B less A): {told}."
     again = (design.reruns or {}).get(id, [])
     if again:
         numbers = ", ".join(map(str, again))
-        aside = f"; what they said before: {', '.join(effects.change(point.effect) for point in row.set_aside)}" if row.set_aside else ""
+        aside = (
+            f"; what they said before: {', '.join(effects.change(point.effect) for point in row.set_aside)}"
+            if row.set_aside
+            else ""
+        )
         yield f"Run again: pair {numbers}, as their sides met unlike conditions, which was decided before anybody looked at times{aside}."
     if row.refusals:
         yield f"Run again, since the engine refused an operation: {'; '.join(row.refusals)}."
@@ -176,7 +198,11 @@ def _counts(row: Row, judgement: Judgement) -> Iterator[str]:
     if witness is None:
         return
     named = {"instructions": witness.instructions, "allocations": witness.allocations, **witness.counters}
-    told = [f"{name.replace('_', ' ')} {figures.count(sides[0])} -> {figures.count(sides[1])}" for name, sides in named.items() if sides]
+    told = [
+        f"{name.replace('_', ' ')} {figures.count(sides[0])} -> {figures.count(sides[1])}"
+        for name, sides in named.items()
+        if sides
+    ]
     absent = [f"instructions not counted ({witness.reason})"] if witness.reason and not witness.instructions else []
     if told or absent:
         said = witnesses.phrase(judgement, witness, row.facts) or "no count changed"
@@ -194,8 +220,12 @@ def _otherwise(design: Design, row: Row, judgement: Judgement) -> str:
         case "can't tell":
             needed = judgement.pairs_needed
             if needed is None:
-                return f"no number of pairs that one would wait for: the change is too near to the margin (by {points})."
-            return f"about {needed} pairs instead of {judgement.pairs}, if they scatter as these did: run-benches.py more."
+                return (
+                    f"no number of pairs that one would wait for: the change is too near to the margin (by {points})."
+                )
+            return (
+                f"about {needed} pairs instead of {judgement.pairs}, if they scatter as these did: run-benches.py more."
+            )
 
 
 def _level(design: Design, row: Row) -> float:

@@ -1,8 +1,8 @@
 """Flame graphs: stacks as boxes that lie on one another, each as wide as its share of the whole.
 
-Why of our own: the picture has to be readable without a script, on a light page and on a dark one, and by the colour-blind; and its
-colours say which layer a function belongs to, or, of two revisions, what changed. Colour never stands alone: every box has its name where
-there is room, and everything else in its tooltip.
+Why of our own: the picture has to be readable without a script, on a light page and on a dark one, and by the
+colour-blind; and its colours say which layer a function belongs to, or, of two revisions, what changed. Colour never
+stands alone: every box has its name where there is room, and everything else in its tooltip.
 """
 
 from collections import defaultdict
@@ -64,18 +64,29 @@ def draw(title: str, notes: Sequence[str], stacks: Stacks, before: Stacks | None
     legend = _layers_legend(stacks) if earlier is None else _CHANGES_LEGEND
     head = 24 + 15 * len(notes) + 18 * -(-len(legend) // _SWATCHES_A_LINE) + 12
     height = head + _ROW * max((len(box.stack) for box in shown), default=0) + _MARGIN
-    largest = max((abs(box.share - earlier.get(box.stack, 0.0)) for box in shown), default=0.0) if earlier is not None else 0.0
+    largest = (
+        max((abs(box.share - earlier.get(box.stack, 0.0)) for box in shown), default=0.0)
+        if earlier is not None
+        else 0.0
+    )
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH:.0f} {height}" width="{_WIDTH:.0f}" height="{height}" role="img"'
-        f' font-family="DejaVu Sans Mono, Menlo, Consolas, monospace" font-size="11">',
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH:.0f} {height}" width="{_WIDTH:.0f}" height="{height}" role="img"'
+            f' font-family="DejaVu Sans Mono, Menlo, Consolas, monospace" font-size="11">'
+        ),
         f"<title>{escape(title)}</title>",
         f'<text x="{_MARGIN}" y="20" fill="{_INK}" font-size="14" font-weight="bold">{escape(title)}</text>',
-        *(f'<text x="{_MARGIN}" y="{38 + 15 * at}" fill="{_INK}">{escape(note)}</text>' for at, note in enumerate(notes)),
+        *(
+            f'<text x="{_MARGIN}" y="{38 + 15 * at}" fill="{_INK}">{escape(note)}</text>'
+            for at, note in enumerate(notes)
+        ),
         *_legend(legend, 34 + 15 * len(notes)),
     ]
     for box in shown:
         was = None if earlier is None else earlier.get(box.stack, 0.0)
-        colour = colour_of(box.stack[-1].layer) if was is None else _colour_of_change((box.share - was) / max(largest, 0.01))
+        colour = (
+            colour_of(box.stack[-1].layer) if was is None else _colour_of_change((box.share - was) / max(largest, 0.01))
+        )
         lines.append(_drawn(box, was, colour, height - _MARGIN - _ROW * len(box.stack)))
     return "\n".join([*lines, "</svg>"]) + "\n"
 
@@ -101,10 +112,16 @@ def colour_of(layer: str) -> str:
 
 def _colour_of_change(change: float) -> str:
     towards = _MORE if change > 0 else _LESS
-    return "#" + "".join(f"{round(old + (new - old) * min(1.0, abs(change))):02x}" for old, new in zip(_AS_BEFORE, towards, strict=True))
+    return "#" + "".join(
+        f"{round(old + (new - old) * min(1.0, abs(change))):02x}" for old, new in zip(_AS_BEFORE, towards, strict=True)
+    )
 
 
-_CHANGES_LEGEND = [("smaller share than before", _colour_of_change(-1)), ("as before", _colour_of_change(0)), ("larger share than before", _colour_of_change(1))]
+_CHANGES_LEGEND = [
+    ("smaller share than before", _colour_of_change(-1)),
+    ("as before", _colour_of_change(0)),
+    ("larger share than before", _colour_of_change(1)),
+]
 
 
 def _layers_legend(stacks: Stacks) -> list[tuple[str, str]]:
@@ -112,7 +129,10 @@ def _layers_legend(stacks: Stacks) -> list[tuple[str, str]]:
     layers: defaultdict[str, float] = defaultdict(float)
     for stack, weight in stacks.items():
         layers[stack[-1].layer] += weight
-    return [(f"{layer} {figures.percent(weight / whole)}", colour_of(layer)) for layer, weight in sorted(layers.items(), key=lambda one: -one[1])]
+    return [
+        (f"{layer} {figures.percent(weight / whole)}", colour_of(layer))
+        for layer, weight in sorted(layers.items(), key=lambda one: -one[1])
+    ]
 
 
 def _legend(entries: Sequence[tuple[str, str]], top: int) -> Iterator[str]:

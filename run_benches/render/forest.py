@@ -1,7 +1,8 @@
 """The forest plot of a comparison, as SVG: every row that is not the same, with its interval, and the margin as a band.
 
-Why only those: what is the same lies in the band by its own rule, and a hundred dots there hide the three beside it. How it is to be
-read on a light page and on a dark one, and by the colour-blind, is said in `pictures`; the shape of a dot says its verdict, too.
+Why only those: what is the same lies in the band by its own rule, and a hundred dots there hide the three beside it.
+How it is to be read on a light page and on a dark one, and by the colour-blind, is said in `pictures`; the shape of a
+dot says its verdict, too.
 """
 
 from dataclasses import dataclass
@@ -48,7 +49,9 @@ class Nothing(Complaint):
 def forest(comparison: Comparison, path: Path) -> None:
     """Draws it into `path`; needs matplotlib. Without anything to draw there is no picture (`Nothing`)."""
     if comparison.outcome == "contaminated":
-        raise Nothing("a control moved, so no verdict of this comparison counts, and none is drawn; try again", Exit.NOTHING)
+        raise Nothing(
+            "a control moved, so no verdict of this comparison counts, and none is drawn; try again", Exit.NOTHING
+        )
     dots = [dot for id, row in comparison.rows.items() if (dot := _dot(id, row))]
     if not dots:
         raise Nothing("no row is slower, faster or can't be told, so there is nothing to draw", Exit.NOTHING)
@@ -79,7 +82,9 @@ def _draw(dots: list[_Dot]) -> "Figure":
     axis.axvline(0.0, color=pictures.INK, linewidth=1, zorder=1)
     axis.set_yticks(range(len(dots)), [dot.label for dot in dots])
     axis.set_ylim(len(dots) - 0.3, -0.7)
-    axis.set_xlabel("change of the time of one operation, %, with its 95 % interval over pairs; the band is the margin", fontsize=8)
+    axis.set_xlabel(
+        "change of the time of one operation, %, with its 95 % interval over pairs; the band is the margin", fontsize=8
+    )
     for verdict, (colour, marker) in _LOOKS.items():
         if any(dot.verdict == verdict for dot in dots):
             axis.plot([], [], linestyle="", marker=marker, color=colour, markersize=6, label=verdict)

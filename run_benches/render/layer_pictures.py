@@ -1,7 +1,8 @@
 """A picture for each layer: the time of one operation of every row, ours beside what stands next to it.
 
-Rows of one operation and case share a line, a mark for each subject, so that a floor or a peer is seen beside ours. The axis goes by
-tenfolds, since rows of one layer differ by as much. Benches that cross the layers have pictures of their own kinds.
+Rows of one operation and case share a line, a mark for each subject, so that a floor or a peer is seen beside ours. The
+axis goes by tenfolds, since rows of one layer differ by as much. Benches that cross the layers have pictures of their
+own kinds.
 """
 
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from run_benches.analysis import figures, findings
 from run_benches.analysis.figures import Spread
 from run_benches.analysis.findings import Row
 from run_benches.render import pictures
-from run_benches.render.pictures import INK, PALE, Picture, SERIES
+from run_benches.render.pictures import INK, PALE, SERIES, Picture
 from run_benches.store.runs import Run
 
 if TYPE_CHECKING:

@@ -1,11 +1,14 @@
-"""The drawing of the layers and of what measures them, as SVG: made from the lists of the code, so that it cannot show what is not there.
+"""The drawing of the layers and of what measures them, as SVG: made from the lists of the code, so that it cannot show
+what is not there.
 
-Layers are the `mod` lines of `src/lib.rs`, in words of each module's own header; benches are the files with a `main`; rungs are those of
-`findings.RUNGS` that the sources of the ladder name. Only where floors stand, and how a figure comes about, is told here. How colours are
-chosen stands in `pictures`; there is no plot, so it takes no matplotlib, and is compared byte by byte.
+Layers are the `mod` lines of `src/lib.rs`, in words of each module's own header; benches are the files with a `main`;
+rungs are those of `findings.RUNGS` that the sources of the ladder name. Only where floors stand, and how a figure comes
+about, is told here. How colours are chosen stands in `pictures`; there is no plot, so it takes no matplotlib, and is
+compared byte by byte.
 """
 
 import html
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,6 +17,7 @@ from pathlib import Path
 from run_benches import places
 from run_benches.analysis import findings
 from run_benches.render.pictures import BLUE, INK, ORANGE
+from run_benches.store import house
 
 FILE = "layers.svg"
 
@@ -44,27 +48,35 @@ class Layer:
 
 def svg() -> str:
     """The whole drawing."""
-    layers = [*reversed(modules(places.ROOT / "src")), Layer("RocksDB", "memtables, sorted files, log; called by storage alone")]
+    layers = [
+        *reversed(modules()),
+        Layer("RocksDB", "memtables, sorted files, log; called by storage alone"),
+    ]
     height = _y(len(layers)) + 122
     parts = [*_head(layers, height), *_headings(), *_rows(layers), *_rail(layers), *_floors(layers), *_flow(height)]
     return "\n".join([*parts, "</svg>", ""])
 
 
-def modules(source: Path) -> list[Layer]:
+def modules(source: Path = house.SOURCE) -> list[Layer]:
     """The public modules, lowest first, in the words of their headers."""
-    names = re.findall(r"^ *pub mod (\w+);", (source / "lib.rs").read_text(encoding="utf-8"), re.MULTILINE)
-    return [Layer(name, _words((source / f"{name}.rs").read_text(encoding="utf-8"))) for name in names]
+    return [Layer(name, _words((source / f"{name}.rs").read_text(encoding="utf-8"))) for name in house.modules(source)]
 
 
 def rungs(benches: Path = places.BENCHES) -> list[str]:
     """The rungs that the sources of the ladder name, lowest first."""
-    sources = "".join(path.read_text(encoding="utf-8") for path in [benches / "ladder.rs", *sorted((benches / "ladder").glob("*.rs"))])
+    sources = "".join(
+        path.read_text(encoding="utf-8") for path in [benches / "ladder.rs", *sorted((benches / "ladder").glob("*.rs"))]
+    )
     return [name for name in findings.RUNGS if f'"{name}"' in sources]
 
 
 def _words(module: str) -> str:
     """The first clause of a header; what is behind its colon where that says more, and as much as fits."""
-    lines = [line.removeprefix("//!").strip() for line in module.partition("\n//!\n")[0].splitlines() if line.startswith("//!")]
+    lines = [
+        line.removeprefix("//!").strip()
+        for line in module.partition("\n//!\n")[0].splitlines()
+        if line.startswith("//!")
+    ]
     sentence = re.split(r"\.(?: |$)", " ".join(lines))[0]
     head, _, tail = sentence.partition(":")
     told = tail.strip() if len(head) < 12 else head
@@ -168,7 +180,7 @@ def _flow(height: int) -> Iterator[str]:
         middle = x + width // 2
         yield f'  <rect class="{kind}" x="{x}" y="{y}" width="{width}" height="48" rx="4"/><text class="code middle" x="{middle}" y="{y + 20}">{head}</text>'
         yield f'  <text class="small middle" x="{middle}" y="{y + 38}">{words}</text>'
-    for (x, width, *_), (following, *_) in zip(boxes, boxes[1:], strict=False):
+    for (x, width, *_), (following, *_) in itertools.pairwise(boxes):
         yield f'  <path class="line" d="M{x + width} {y + 24} H{following - 2}" marker-end="url(#tip)"/>'
 
 

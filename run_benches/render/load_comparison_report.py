@@ -4,8 +4,8 @@ import statistics
 
 from run_benches.analysis import effects, figures
 from run_benches.progress import duration
-from run_benches.render.tables import Column
 from run_benches.render.source import revision
+from run_benches.render.tables import Column
 from run_benches.store.load_comparisons import LoadComparison, Row, Side
 from run_benches.store.loads import Counts
 
@@ -36,11 +36,17 @@ def sentences(compared: LoadComparison) -> list[str]:
     windows = figures.plural(2 * compared.windows, "window")
     variants = len({name.partition("/")[0] for name in compared.rows})
     of_each = f" of each of {variants} variants" if variants > 1 else ""
-    said = [f"{figures.plural(compared.done, 'pair')} of servers{of_each}, {windows} each, in {duration(compared.seconds)}; changes within {compared.margin:.0%} are the same."]
+    said = [
+        f"{figures.plural(compared.done, 'pair')} of servers{of_each}, {windows} each, in {duration(compared.seconds)}; changes within {compared.margin:.0%} are the same."
+    ]
     if not compared.complete:
         planned = f" of {compared.pairs}" if compared.pairs else ""
         said.append(f"It ended after {compared.done}{planned} pairs, so no row is judged.")
-    said += [f"{_lost(counts)} of side {side.upper()} were not answered right." for side, counts in compared.counts.items() if counts.ok < counts.scheduled]
+    said += [
+        f"{_lost(counts)} of side {side.upper()} were not answered right."
+        for side, counts in compared.counts.items()
+        if counts.ok < counts.scheduled
+    ]
     bound = compared.validities.get("client_bound", 0)
     if bound:
         said.append(
@@ -66,7 +72,15 @@ def _line(name: str, row: Row) -> list[str]:
     if found is None:
         return [name, "not judged", row.reason or "", *middles, of, "", ""]
     needed = f" ({figures.plural(found.pairs_needed, 'pair')} might)" if found.pairs_needed else ""
-    return [name, f"{effects.verdict(found)}{needed}", effects.estimated(found), *middles, of, effects.probability(found.p_adjusted), str(found.pairs)]
+    return [
+        name,
+        f"{effects.verdict(found)}{needed}",
+        effects.estimated(found),
+        *middles,
+        of,
+        effects.probability(found.p_adjusted),
+        str(found.pairs),
+    ]
 
 
 def _figure(row: Row, value: float) -> str:

@@ -1,8 +1,9 @@
-"""The pictures of a load test: percentile curves over the nines, throughput over time with what was offered, CPU of both sides.
+"""The pictures of a load test: percentile curves over the nines, throughput over time with what was offered, CPU of
+both sides.
 
-Why nines: on an axis of equal steps from 90 % to 99 % to 99.9 % a tail is as wide as it matters, and two systems that differ in it alone
-look different. A curve ends where fewer than ten values lie beyond; where it ends in a cross, the rest is later than any that was measured
-(dropped or censored requests).
+Why nines: on an axis of equal steps from 90 % to 99 % to 99.9 % a tail is as wide as it matters, and two systems that
+differ in it alone look different. A curve ends where fewer than ten values lie beyond; where it ends in a cross, the
+rest is later than any that was measured (dropped or censored requests).
 """
 
 import math
@@ -62,17 +63,27 @@ def kind_of(result: Result) -> str:
 def curves(number: int, measured: Measured) -> Picture | None:
     """The percentile curve of each operation."""
     kind = kind_of(measured.first)
-    lines = [_Curve(operation, kinds[kind]) for operation, kinds in measured.curves.items() if len(kinds.get(kind, [])) > 1]
+    lines = [
+        _Curve(operation, kinds[kind]) for operation, kinds in measured.curves.items() if len(kinds.get(kind, [])) > 1
+    ]
     alt = f"{measured.name}: {kind} times over the nines, a line for each operation; the quantiles stand in the table."
     return Picture(f"load-{number}-{kind}", alt, lines, _draw_curves) if lines else None
 
 
 def over_time(number: int, name: str, result: Result) -> Picture | None:
     """Right answers a second, what failed or was dropped, where something was, and what was offered."""
-    ok, lost, schedule = load_figures.by_second(result), load_figures.lost_by_second(result), result.scenario.load.schedule
+    ok, lost, schedule = (
+        load_figures.by_second(result),
+        load_figures.lost_by_second(result),
+        result.scenario.load.schedule,
+    )
     offered = load_figures.offered(schedule) if schedule else []
     words = "what was offered (line)" if offered else "a closed loop offers what it gets"
-    failures = f", and above them the {sum(result.total.failed.values()) + result.total.dropped} requests that failed or were dropped" if lost else ""
+    failures = (
+        f", and above them the {sum(result.total.failed.values()) + result.total.dropped} requests that failed or were dropped"
+        if lost
+        else ""
+    )
     alt = f"{name}: right answers in each second (bars){failures}, {words}."
     return Picture(f"load-{number}-time", alt, _OverTime(ok, lost, offered), _draw_over_time) if ok else None
 
@@ -86,7 +97,11 @@ def cpu(run: LoadRun) -> Picture | None:
 
 def _used(name: str, result: Result) -> list[_Used]:
     sides: list[tuple[str, Cpu | None]] = [("client", result.processes.client), ("server", result.processes.server)]
-    shares = [(side, cpu.user_seconds / result.window.seconds, cpu.system_seconds / result.window.seconds) for side, cpu in sides if cpu]
+    shares = [
+        (side, cpu.user_seconds / result.window.seconds, cpu.system_seconds / result.window.seconds)
+        for side, cpu in sides
+        if cpu
+    ]
     return [_Used(f"{name}, {side}", user, system, figures.percent(user + system)) for side, user, system in shares]
 
 
@@ -96,7 +111,16 @@ def _draw_curves(lines: list[_Curve]) -> "Figure":
         colour, marker = SERIES[place % len(SERIES)]
         told = [(_nines(point.quantile), point.value) for point in line.points if point.value]
         style = _DASHES[place // len(SERIES) % len(_DASHES)]
-        axis.plot(*zip(*told, strict=True), color=colour, marker=marker, markevery=12, markersize=5, linewidth=1.6, linestyle=style, label=line.label)
+        axis.plot(
+            *zip(*told, strict=True),
+            color=colour,
+            marker=marker,
+            markevery=12,
+            markersize=5,
+            linewidth=1.6,
+            linestyle=style,
+            label=line.label,
+        )
         if len(told) < len(line.points):
             axis.plot(*told[-1], color=ORANGE, marker="X", markersize=9)
     last = max(_nines(line.points[-1].quantile) for line in lines)
@@ -115,11 +139,32 @@ def _nines(quantile: float) -> float:
 
 def _draw_over_time(seen: _OverTime) -> "Figure":
     figure, (axis,) = canvas(_ROWS * 0.7, 1, left=0.9, top=0.5)
-    axis.bar([second + 0.5 for second in range(len(seen.ok))], seen.ok, width=0.9, color=BLUE, alpha=0.75, label="right answers a second")
+    axis.bar(
+        [second + 0.5 for second in range(len(seen.ok))],
+        seen.ok,
+        width=0.9,
+        color=BLUE,
+        alpha=0.75,
+        label="right answers a second",
+    )
     if seen.lost:
-        axis.bar([second + 0.5 for second in range(len(seen.lost))], seen.lost, bottom=seen.ok, width=0.9, color=RED, alpha=0.85, label="failed or dropped a second")
+        axis.bar(
+            [second + 0.5 for second in range(len(seen.lost))],
+            seen.lost,
+            bottom=seen.ok,
+            width=0.9,
+            color=RED,
+            alpha=0.85,
+            label="failed or dropped a second",
+        )
     if seen.offered:
-        axis.plot([point.second for point in seen.offered], [point.rate for point in seen.offered], color=ORANGE, linewidth=1.8, label="offered a second")
+        axis.plot(
+            [point.second for point in seen.offered],
+            [point.rate for point in seen.offered],
+            color=ORANGE,
+            linewidth=1.8,
+            label="offered a second",
+        )
         for corner in seen.offered[1:-1]:
             axis.axvline(corner.second, color=PALE, linewidth=0.8, zorder=0)
     axis.set_ylim(bottom=0)
@@ -146,4 +191,6 @@ def _draw_cpu(used: list[_Used]) -> "Figure":
 def _draw_used(axis: "Axes", at: int, one: _Used) -> None:
     axis.barh(at, one.user, height=0.7, color=BLUE)
     axis.barh(at, one.system, left=one.user, height=0.7, color=ORANGE, hatch="///")
-    axis.annotate(one.words, (one.user + one.system, at), xytext=(6, 0), textcoords="offset points", va="center", fontsize=8)
+    axis.annotate(
+        one.words, (one.user + one.system, at), xytext=(6, 0), textcoords="offset points", va="center", fontsize=8
+    )

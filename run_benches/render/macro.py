@@ -1,9 +1,11 @@
-"""The macro side of a storage engine: workloads of seconds, as its operators know them, with what they cost beside their rate.
+"""The macro side of a storage engine: workloads of seconds, as its operators know them, with what they cost beside
+their rate.
 
-A workload is one row with figures of three kinds, and each is told by itself: its rate; how long single operations of each kind took, up
-to the slowest; and measures (size on disk, amplification, stalls, memory), each in its unit. Quantiles are those of the processes: each
-process tells its own, and of several the median and the range stand, since quantiles cannot be averaged into one of all. The slowest is
-the slowest of all. A quantile without enough operations beyond it has no figure in the run, and none here (T8).
+A workload is one row with figures of three kinds, and each is told by itself: its rate; how long single operations of
+each kind took, up to the slowest; and measures (size on disk, amplification, stalls, memory), each in its unit.
+Quantiles are those of the processes: each process tells its own, and of several the median and the range stand, since
+quantiles cannot be averaged into one of all. The slowest is the slowest of all. A quantile without enough operations
+beyond it has no figure in the run, and none here (T8).
 """
 
 import math
@@ -16,7 +18,7 @@ from run_benches.analysis import figures, findings
 from run_benches.analysis.figures import Spread
 from run_benches.analysis.findings import Row
 from run_benches.render import cells, pictures, tables
-from run_benches.render.pictures import PALE, Picture, SERIES, threads_on_cores
+from run_benches.render.pictures import PALE, SERIES, Picture, threads_on_cores
 from run_benches.render.source import Source
 from run_benches.store.runs import Latency, Measure, Run
 
@@ -36,7 +38,8 @@ _QUANTILES: Sequence[tuple[str, float, Callable[[Latency], float | None]]] = (
 
 @dataclass(frozen=True)
 class Tail:
-    """How long the operations of one kind took in a row: the quantiles for which there are enough, by name, and the slowest of all."""
+    """How long the operations of one kind took in a row: the quantiles for which there are enough, by name, and the
+    slowest of all."""
 
     kind: str
     processes: int
@@ -56,12 +59,22 @@ def _tail(kind: str, latencies: Sequence[Latency]) -> Tail:
     for name, _, of in _QUANTILES:
         if spread := figures.spread([value for latency in latencies if (value := of(latency)) is not None]):
             quantiles[name] = spread
-    return Tail(kind, len(latencies), sum(latency.count for latency in latencies), quantiles, max(latency.max_ns for latency in latencies))
+    return Tail(
+        kind,
+        len(latencies),
+        sum(latency.count for latency in latencies),
+        quantiles,
+        max(latency.max_ns for latency in latencies),
+    )
 
 
 def measures(row: Row) -> dict[str, Measure]:
     """The measures of a row that have a figure."""
-    return {name: measure for name, measure in row.bench.measures.items() if measure.points} if row.bench.state == "ran" else {}
+    return (
+        {name: measure for name, measure in row.bench.measures.items() if measure.points}
+        if row.bench.state == "ran"
+        else {}
+    )
 
 
 # Its page.
@@ -75,8 +88,21 @@ def page(source: Source) -> list[str]:
     ran, absent = [row for row in rows if row.measured], [row for row in rows if row.measured is None]
     lines = [*_rates(source, ran), *_measures(ran), *_absences(absent)]
     tables_of_latencies = _latencies([row for row in ran if tails(row)])
-    latencies = ["## Latencies", "", _WORDS, "", *source.block(f"{LAYER} latencies", tables_of_latencies), *source.picture(_PICTURE)]
-    return [f"# {LAYER}", "", *source.words(LAYER), *source.block(LAYER, lines), *(latencies if tables_of_latencies else [])]
+    latencies = [
+        "## Latencies",
+        "",
+        _WORDS,
+        "",
+        *source.block(f"{LAYER} latencies", tables_of_latencies),
+        *source.picture(_PICTURE),
+    ]
+    return [
+        f"# {LAYER}",
+        "",
+        *source.words(LAYER),
+        *source.block(LAYER, lines),
+        *(latencies if tables_of_latencies else []),
+    ]
 
 
 _WORDS = (
@@ -96,13 +122,23 @@ def _rates(source: Source, rows: Sequence[Row]) -> list[str]:
     """Rates by the number of threads and by unit, which share no column."""
     lines: list[str] = []
     for threads, unit in sorted({(row.bench.facts.threads, row.bench.facts.unit) for row in rows}):
-        columns = ["row, and what one operation is", "under which conditions", "per s>" if unit == "bytes" else f"{unit}/s>", "time of one operation>"]
+        columns = [
+            "row, and what one operation is",
+            "under which conditions",
+            "per s>" if unit == "bytes" else f"{unit}/s>",
+            "time of one operation>",
+        ]
         body = [
             [cells.named(row), cells.conditions(row), cells.rate(row), cells.time(source, row, LAYER)]
             for row in rows
             if (row.bench.facts.threads, row.bench.facts.unit) == (threads, unit)
         ]
-        lines += [f"**{threads_on_cores(source.run, threads)}, counted in {unit}**", "", *tables.markdown(columns, body), ""]
+        lines += [
+            f"**{threads_on_cores(source.run, threads)}, counted in {unit}**",
+            "",
+            *tables.markdown(columns, body),
+            "",
+        ]
     return lines
 
 
@@ -114,10 +150,22 @@ def _measures(rows: Sequence[Row]) -> list[str]:
     lines: list[str] = []
     if shared:
         columns = ["row", "processes>", *(f"{cells.words(name)}>" for name, _ in shared)]
-        body = [[f"`{id}`", _processes(of_row.values()), *(_measure(of_row, *named) for named in shared)] for id, of_row in found.items()]
+        body = [
+            [f"`{id}`", _processes(of_row.values()), *(_measure(of_row, *named) for named in shared)]
+            for id, of_row in found.items()
+        ]
         lines += ["**beside the rate**", "", *tables.markdown(columns, body), ""]
-    rare = [[f"`{id}`", cells.words(name), _value(one)] for id, of_row in found.items() for name, one in of_row.items() if (name, one.unit) not in shared]
-    return lines + (["**beside the rate, of few rows**", "", *tables.markdown(["row", "measure", "value>"], rare), ""] if rare else [])
+    rare = [
+        [f"`{id}`", cells.words(name), _value(one)]
+        for id, of_row in found.items()
+        for name, one in of_row.items()
+        if (name, one.unit) not in shared
+    ]
+    return lines + (
+        ["**beside the rate, of few rows**", "", *tables.markdown(["row", "measure", "value>"], rare), ""]
+        if rare
+        else []
+    )
 
 
 def _measure(of_row: Mapping[str, Measure], name: str, unit: str) -> str:
@@ -136,14 +184,29 @@ def _processes(found: Iterable[Measure]) -> str:
 
 
 def _latencies(rows: Sequence[Row]) -> list[str]:
-    columns = ["row", "operation", "processes>", "operations timed>", *(f"{name}>" for name, *_ in _QUANTILES), "slowest>"]
+    columns = [
+        "row",
+        "operation",
+        "processes>",
+        "operations timed>",
+        *(f"{name}>" for name, *_ in _QUANTILES),
+        "slowest>",
+    ]
     body = [[f"`{row.id}`", *_tail_cells(tail)] for row in rows for tail in tails(row)]
     return tables.markdown(columns, body) if body else []
 
 
 def _tail_cells(tail: Tail) -> list[str]:
-    quantiles = [_quantile(tail.quantiles[name]) if name in tail.quantiles else figures.TOO_FEW for name, *_ in _QUANTILES]
-    return [cells.words(tail.kind), str(tail.processes), figures.amount(tail.count), *quantiles, figures.time(tail.slowest_ns)]
+    quantiles = [
+        _quantile(tail.quantiles[name]) if name in tail.quantiles else figures.TOO_FEW for name, *_ in _QUANTILES
+    ]
+    return [
+        cells.words(tail.kind),
+        str(tail.processes),
+        figures.amount(tail.count),
+        *quantiles,
+        figures.time(tail.slowest_ns),
+    ]
 
 
 def _quantile(found: Spread) -> str:
@@ -176,7 +239,9 @@ def drawn(run: Run) -> Picture | None:
     by_work: dict[str, list[_Curve]] = {}
     for row in findings.rows(run, LAYER):
         whose = "" if row.subject == findings.OURS else f", {row.subject}"
-        by_work.setdefault(f"{row.operation}/{row.case}", []).extend(_curve(tail, whose) for tail in tails(row) if tail.quantiles)
+        by_work.setdefault(f"{row.operation}/{row.case}", []).extend(
+            _curve(tail, whose) for tail in tails(row) if tail.quantiles
+        )
     panels = [_Panel(work, curves) for work, curves in by_work.items() if curves]
     alt = "Latencies of the workloads over quantiles, on an axis by nines; the same figures stand in the table of latencies."
     return Picture(_PICTURE, alt, panels, _draw) if panels else None

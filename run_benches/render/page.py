@@ -1,11 +1,13 @@
 """The performance page and the pages beside it: which there are, their sections in their order, as Markdown.
 
-Why several: what a reader comes for has to fit a page that is read to its end, and whoever doubts it wants all of it. So the main page, of at
-most `MOST_LINES` lines, opens with what was found, and a page for each layer, alike for all, holds every row and its conditions.
+Why several: what a reader comes for has to fit a page that is read to its end, and whoever doubts it wants all of it.
+So the main page, of at most `MOST_LINES` lines, opens with what was found, and a page for each layer, alike for all,
+holds every row and its conditions.
 
-Why rendered: whatever is a figure stands between `<!-- BEGIN name: command @ revision -->` and `<!-- END name -->`, and no word outside
-those marks holds a digit, so that a reader who doubts a figure knows what to type, and a figure without a measurement has nowhere to stand.
-The words about a layer are the header of its bench, which is their only home. What was not measured says so and why; it never prints as 0.
+Why rendered: whatever is a figure stands between `<!-- BEGIN name: command @ revision -->` and `<!-- END name -->`, and
+no word outside those marks holds a digit, so that a reader who doubts a figure knows what to type, and a figure without
+a measurement has nowhere to stand. The words about a layer are the header of its bench, which is their only home. What
+was not measured says so and why; it never prints as 0.
 """
 
 import dataclasses
@@ -18,7 +20,21 @@ from run_benches.analysis.findings import CrudLine
 from run_benches.calibrate.error_rates import Results
 from run_benches.measure.layers import header
 from run_benches.progress import duration
-from run_benches.render import bottlenecks, cells, conclusions, macro, page_ladder, page_lake, page_layer, page_load, page_method, peers, prices, scaling, tables
+from run_benches.render import (
+    bottlenecks,
+    cells,
+    conclusions,
+    macro,
+    page_ladder,
+    page_lake,
+    page_layer,
+    page_load,
+    page_method,
+    peers,
+    prices,
+    scaling,
+    tables,
+)
 from run_benches.render.gallery import pictures
 from run_benches.render.pictures import threads_on_cores
 from run_benches.render.source import Address, Source, machine_words, marked
@@ -48,11 +64,15 @@ def render(
     loads: Mapping[str, LoadRun] = {},
     compared: Mapping[str, LoadComparison] = {},
 ) -> dict[str, str]:
-    """All pages of a run, or of a set whose runs are `parts`, by their place from where the main page lies; that comes first. `headers` are the
-    words of each bench by its layer; all others as in `Source`. Pure: equal arguments, equal bytes."""
+    """All pages of a run, or of a set whose runs are `parts`, by their place from where the main page lies; that comes
+    first. `headers` are the words of each bench by its layer; all others as in `Source`. Pure: equal arguments, equal
+    bytes."""
     drawn = pictures(run)
     address = Address(main)
-    here, inside = (Source(run, headers, drawn, calibration, one, stale, parts, loads, compared) for one in (address, Address(main, inside=True)))
+    here, inside = (
+        Source(run, headers, drawn, calibration, one, stale, parts, loads, compared)
+        for one in (address, Address(main, inside=True))
+    )
     found = {main: _text(part for section in SECTIONS for part in section(here))}
     for name, section in _others(run, headers).items():
         found[f"{address.folder}/{name}.md"] = _text([*_titled(section(inside), _head(inside, name), main)])
@@ -83,7 +103,12 @@ def _titled(lines: list[str], head: list[str], main: str) -> list[str]:
 def _others(run: Run, headers: Mapping[str, str]) -> dict[str, _Section]:
     """Every other page, by its name: a page a layer, lowest first, what crosses them, and four that are no layer's."""
     found = {layer: _layer_page(layer) for layer in findings.layers(run, [*headers, *findings.ACROSS])}
-    return found | {"bottlenecks": bottlenecks.section, page_load.NAME: page_load.page, page_lake.NAME: page_lake.page, "method": page_method.section}
+    return found | {
+        "bottlenecks": bottlenecks.section,
+        page_load.NAME: page_load.page,
+        page_lake.NAME: page_lake.page,
+        "method": page_method.section,
+    }
 
 
 INTEGRATION = "integration"
@@ -108,13 +133,22 @@ def _shown_of(source: Source, layer: str) -> Source:
     """What the page of a layer shows: that of scaling all layers with rows along an axis, any other its own."""
     if layer != scaling.LAYER:
         return source.of(layer)
-    placed = {name: run for name, run in source.parts.items() if name == layer or any(bench.facts.scale for bench in run.benches.values())}
+    placed = {
+        name: run
+        for name, run in source.parts.items()
+        if name == layer or any(bench.facts.scale for bench in run.benches.values())
+    }
     return dataclasses.replace(source, run=runs.together(placed), parts=placed) if placed else source
 
 
 def bench_headers(folder: Path = places.BENCHES) -> dict[str, str]:
-    """The header of each bench of this checkout, by layer. Files without a `main` are modules that benches share: no section."""
-    return {path.stem: header(path.stem, folder) for path in sorted(folder.glob("*.rs")) if "\nfn main(" in path.read_text(encoding="utf-8")}
+    """The header of each bench of this checkout, by layer. Files without a `main` are modules that benches share: no
+    section."""
+    return {
+        path.stem: header(path.stem, folder)
+        for path in sorted(folder.glob("*.rs"))
+        if "\nfn main(" in path.read_text(encoding="utf-8")
+    }
 
 
 def opening(source: Source) -> list[str]:
@@ -122,17 +156,26 @@ def opening(source: Source) -> list[str]:
     return [
         "# Performance of Strata",
         "",
-        "Where the time of a request goes, layer by layer, from the bytes of a record to the socket; and how far each layer is from the best"
-        " that can be done without it. Rendered by `run-benches.py document` from stored runs, one of each layer: every figure stands between two marks,"
-        " visible in the source of the page, that name what it comes from.",
+        (
+            "Where the time of a request goes, layer by layer, from the bytes of a record to the socket; and how far each layer is from the best"
+            " that can be done without it. Rendered by `run-benches.py document` from stored runs, one of each layer: every figure stands between two marks,"
+            " visible in the source of the page, that name what it comes from."
+        ),
         "",
         *source.measured(),
     ]
 
 
 def machine(source: Source) -> list[str]:
-    """Each machine, and what was measured there, in two lines."""
-    named = [("cpu_model", "{}"), ("cores", "{} cores"), ("memory_gib", "{} GiB of memory"), ("os", "{}"), ("kernel", "kernel {}"), ("file_system", "{}")]
+    """Each machine, and what was measured there, in a line."""
+    named = [
+        ("cpu_model", "{}"),
+        ("cores", "{} cores"),
+        ("memory_gib", "{} GiB of memory"),
+        ("os", "{}"),
+        ("kernel", "kernel {}"),
+        ("file_system", "{}"),
+    ]
     lines = []
     for run in source.of_each_machine:
         known = run.machine.identity | run.machine.recorded
@@ -140,9 +183,9 @@ def machine(source: Source) -> list[str]:
         unmeasured = [layer for layer in source.headers if layer not in source.parts]
         limited = f"; **of no more than: {', '.join(run.layers)}**" if unmeasured else ""
         ended = "" if run.complete else "; **it did not come to its end**"
-        lines += [f"* {', '.join(told)}; {run.build.rustc.partition(' (')[0]}."]
         scales = " and ".join(sorted({source.parts[layer].scale for layer in run.layers}))
-        lines += [f"* {figures.plural(len(run.layers), 'layer')} at {scales} scale, which took {duration(run.seconds)}{limited}{ended}."]
+        measured = f"{figures.plural(len(run.layers), 'layer')} at {scales} scale, which took {duration(run.seconds)}"
+        lines += [f"* {', '.join(told)}; {run.build.rustc.partition(' (')[0]}: {measured}{limited}{ended}."]
     return ["## The machine and the runs", "", *source.block("machine", lines)]
 
 
@@ -152,20 +195,38 @@ def all_pages(source: Source) -> list[str]:
     layers = [source.link(cells.words(name), name) for name in names if name in findings.LAYERS]
     across = [source.link(cells.words(name), name) for name in names if name not in findings.LAYERS]
     words = "Every row with its conditions, its plot and what it is held against stands on the page of its layer."
-    return ["## All figures", "", words, "", f"* Layers, lowest first: {', '.join(layers)}.", f"* Across them: {', '.join(across)}.", ""]
+    return [
+        "## All figures",
+        "",
+        words,
+        "",
+        f"* Layers, lowest first: {', '.join(layers)}.",
+        f"* Across them: {', '.join(across)}.",
+        "",
+    ]
 
 
 def summary(source: Source) -> list[str]:
     """The few figures that most people come for."""
     source = source.of(INTEGRATION)
-    grids = {threads: findings.crud(source.run, threads) for threads in findings.thread_counts(findings.crud_rows(source.run))}
+    grids = {
+        threads: findings.crud(source.run, threads)
+        for threads in findings.thread_counts(findings.crud_rows(source.run))
+    }
     columns = ["", "one operation is", "indexes>"]
     for threads in grids:
-        columns += [f"time, {threads_on_cores(source.run, threads)}>", f"operations/s, {figures.plural(threads, 'thread')}>"]
+        columns += [
+            f"time, {threads_on_cores(source.run, threads)}>",
+            f"operations/s, {figures.plural(threads, 'thread')}>",
+        ]
     most = max(findings.index_counts(source.run), default=2)
     asked = [("simple {}", "read", 0), ("simple {}", "create", 0), ("{} 70R/30W", "mixed", 0)]
     asked += [("{} with indexes", verb, most) for verb in ("read", "create", "mixed")]
-    body = [line for words, verb, indexes in asked for line in _summary_rows(source, list(grids.values()), words, verb, indexes)]
+    body = [
+        line
+        for words, verb, indexes in asked
+        for line in _summary_rows(source, list(grids.values()), words, verb, indexes)
+    ]
     lines = [*tables.markdown(columns, body), "", _several_threads()] if grids else [source.missing(INTEGRATION)]
     return ["## Summary", "", *source.block("summary", lines)]
 
@@ -186,7 +247,7 @@ def crud(source: Source) -> list[str]:
 def floors(source: Source) -> list[str]:
     """How many goals are met, and which are missed."""
     machines = source.of_each_machine
-    lines = [line for run in machines for line in ([f"**{machine_words(run.machine)}**", ""] if len(machines) > 1 else []) + _goals(run)]
+    lines = [line for run in machines for line in _goals(run, len(machines))]
     words = (
         "A floor is the best raw path of the same binding for the same bytes; the ratio is its time over ours, from turns. A goal, declared beforehand, is"
         f" met if the whole interval reaches it, missed if none of it does, and else not shown. All of them: {source.link('bottlenecks', 'bottlenecks')} and the pages of the layers."
@@ -194,13 +255,16 @@ def floors(source: Source) -> list[str]:
     return ["## Floors", "", words, "", *source.picture("floors"), *source.block("floors", lines)]
 
 
-def _goals(run: Run) -> list[str]:
-    held = findings.goals(run)
+def _goals(run: Run, machines: int) -> list[str]:
+    """The goals of the rows of one of so many machines, which share the lines for those that are missed."""
+    held, most = findings.goals(run), MOST_MISSED // machines
     missed = sorted((one for one in held if one.standing == "missed"), key=lambda one: -(one.excess_ns or 0.0))
-    body = [[f"`{one.row.id}`", cells.ratio(one), cells.goal(one.goal), cells.verdict(one)] for one in missed[:MOST_MISSED]]
-    table = [*tables.markdown(["missed, by the time to lose for certain", "floor's time / ours>", "goal>", "verdict"], body), ""] if body else []
-    more = [f"And {len(missed) - MOST_MISSED} more, on the page `bottlenecks`.", ""] if len(missed) > MOST_MISSED else []
-    return [f"{len(held)} rows have a goal: {findings.counted_goals(held)}.", "", *table, *more]
+    where = f"**{machine_words(run.machine)}**: " if machines > 1 else ""
+    left = f" The {most} that have most to lose; all are on the page `bottlenecks`." if len(missed) > most else ""
+    columns = ["missed, by the time to lose for certain", "floor's time / ours>", "goal>", "verdict"]
+    body = [[f"`{one.row.id}`", cells.ratio(one), cells.goal(one.goal), cells.verdict(one)] for one in missed[:most]]
+    table = [*tables.markdown(columns, body), ""] if body else []
+    return [f"{where}{len(held)} rows have a goal: {findings.counted_goals(held)}.{left}", "", *table]
 
 
 def certainty(source: Source) -> list[str]:
@@ -215,7 +279,11 @@ def _intervals(run: Run) -> str:
     if not run.families:
         return "This run is of an older format: its rows took no turns but with their floors, so no other difference is told; times are of processes that ran alone, and rough."
     ran = [family.tuples for family in run.families.values() if family.state == "ran"]
-    tuples = f"{min(ran)} to {max(ran)} tuples" if ran and min(ran) < max(ran) else figures.plural(max(ran, default=0), "tuple")
+    tuples = (
+        f"{min(ran)} to {max(ran)} tuples"
+        if ran and min(ran) < max(ran)
+        else figures.plural(max(ran, default=0), "tuple")
+    )
     return (
         f"Whatever is compared took turns of some milliseconds ({tuples} of {figures.plural(len(run.families), 'family')}); every difference has a 95 % interval over"
         " the tuples. The range beside a time is that of its processes, and no interval."
@@ -226,7 +294,11 @@ def _calibration(found: Results | None) -> str:
     if found is None:
         return "**Our own error rates have not been measured yet: `run-benches.py calibrate`.** Until then nobody knows how often `compare` is wrong."
     states = [goal.state for goal in found.goals]
-    told = ", ".join(f"{states.count(state)} {words}" for state, words in (("met", "met"), ("MISSED", "missed"), ("not enough data", "without enough data")) if state in states)
+    told = ", ".join(
+        f"{states.count(state)} {words}"
+        for state, words in (("met", "met"), ("MISSED", "missed"), ("not enough data", "without enough data"))
+        if state in states
+    )
     return f"How often `compare` is wrong was counted on pairs of one revision with itself and with planted slow-downs; of {len(states)} goals for that: {told}."
 
 
@@ -253,11 +325,15 @@ def limits(source: Source) -> list[str]:
     return [
         "## Limits",
         "",
-        "* These are benches inside one process. They say what a layer costs, not how a server behaves under load: nothing queues, and no client is on"
-        f" another machine. The latencies of the {source.link('workloads', macro.LAYER)} are service times of a closed loop, not those of requests that"
-        " arrive at a rate.",
-        "* A time is that of a busy loop over one operation, whose branches are learnt. Its caches are warm where the row ran alone; where it took"
-        " turns they are those that the other lanes have left, so a read of scattered records takes the longer the more rows its family has.",
+        (
+            "* These are benches inside one process. They say what a layer costs, not how a server behaves under load: nothing queues, and no client is on"
+            f" another machine. The latencies of the {source.link('workloads', macro.LAYER)} are service times of a closed loop, not those of requests that"
+            " arrive at a rate."
+        ),
+        (
+            "* A time is that of a busy loop over one operation, whose branches are learnt. Its caches are warm where the row ran alone; where it took"
+            " turns they are those that the other lanes have left, so a read of scattered records takes the longer the more rows its family has."
+        ),
         "* Rows with more threads than cores measure waiting as much as work.",
         "* A write is as durable as its row says, and no more.",
         "* What a page of a layer says is of one machine. On another one expect other times; ratios travel better, and are not promised.",
@@ -287,13 +363,20 @@ SECTIONS: Sequence[_Section] = (
 # Parts of sections.
 
 
-def _summary_rows(source: Source, grids: Sequence[Sequence[CrudLine]], words: str, verb: str, indexes: int) -> Iterator[list[str]]:
+def _summary_rows(
+    source: Source, grids: Sequence[Sequence[CrudLine]], words: str, verb: str, indexes: int
+) -> Iterator[list[str]]:
     """One row, or one for each variant of the verb."""
     labels = dict.fromkeys(line.label for grid in grids for line in grid if line.operation == verb)
     for label in labels or [verb.upper()]:
         found = [next((line.cells.get(indexes) for line in grid if line.label == label), None) for grid in grids]
         op = next((row.bench.facts.op for row in found if row), "")
-        yield [words.format(label), op, str(indexes), *(text for row in found for text in (cells.time(source, row, "integration"), cells.rate(row)))]
+        yield [
+            words.format(label),
+            op,
+            str(indexes),
+            *(text for row in found for text in (cells.time(source, row, "integration"), cells.rate(row))),
+        ]
 
 
 def _crud_table(source: Source, threads: int, counts: Sequence[int]) -> list[str]:
@@ -306,7 +389,9 @@ def _crud_table(source: Source, threads: int, counts: Sequence[int]) -> list[str
     for line in (*lines, *(CrudLine(verb, "", {}) for verb in unseen)):
         told = [line.label]
         for indexes in counts:
-            told += [cells.time(source, line.cells.get(indexes), INTEGRATION)] + ([cells.contrast(line.loss(indexes))] if indexes else [])
+            told += [cells.time(source, line.cells.get(indexes), INTEGRATION)] + (
+                [cells.contrast(line.loss(indexes))] if indexes else []
+            )
         body.append(told)
     return tables.markdown(columns, body)
 

@@ -1,7 +1,8 @@
 """The ladder: the same request at every rung, as a compact section of the main page and as a page of its own.
 
-Why steps and not times: what a layer costs a request is what its rung takes more than the rung below, from turns with it. Shares are of the
-request on the highest rung of the same clock, since time on the wall and time of a processor cannot be shares of each other.
+Why steps and not times: what a layer costs a request is what its rung takes more than the rung below, from turns with
+it. Shares are of the request on the highest rung of the same clock, since time on the wall and time of a processor
+cannot be shares of each other.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +33,15 @@ def page(source: Source) -> list[str]:
     lines: list[str] = []
     for request, rungs in _climbs(source).items():
         lines += [f"**{request.upper()}**", "", *(_table(rungs) if rungs else [source.missing(LAYER)]), ""]
-    return [f"# {LAYER}", "", *source.words(LAYER), *source.picture(LAYER), "## Every rung", "", *source.block(LAYER, lines)]
+    return [
+        f"# {LAYER}",
+        "",
+        *source.words(LAYER),
+        *source.picture(LAYER),
+        "## Every rung",
+        "",
+        *source.block(LAYER, lines),
+    ]
 
 
 def _climbs(source: Source) -> _Climbs:
@@ -40,16 +49,32 @@ def _climbs(source: Source) -> _Climbs:
 
 
 def _added_table(climbs: _Climbs) -> list[str]:
-    """A line for each rung, the highest first, a column for each request; above them the request on the highest rung of each clock."""
-    seen = [name for name in reversed(findings.RUNGS) if any(rung.name == name for rungs in climbs.values() for rung in rungs)]
-    whole = [["**the request, by CPU time**", *(_whole(rungs, "cpu") for rungs in climbs.values())], ["**the request, by time**", *(_whole(rungs, "wall") for rungs in climbs.values())]]
+    """A line for each rung, the highest first, a column for each request; above them the request on the highest rung of
+    each clock."""
+    seen = [
+        name
+        for name in reversed(findings.RUNGS)
+        if any(rung.name == name for rungs in climbs.values() for rung in rungs)
+    ]
+    whole = [
+        ["**the request, by CPU time**", *(_whole(rungs, "cpu") for rungs in climbs.values())],
+        ["**the request, by time**", *(_whole(rungs, "wall") for rungs in climbs.values())],
+    ]
     body = [[f"`{name}`", *(_added_cell(rungs, name) for rungs in climbs.values())] for name in seen]
     return tables.markdown(["rung", *(f"{request.upper()}>" for request in climbs)], [*whole, *body])
 
 
 def _whole(rungs: Sequence[Rung], clock: str) -> str:
-    told = [rung for rung in rungs if rung.row.bench.facts.clock == clock and rung.name not in findings.ALONE and rung.row.measured]
-    return f"{figures.time(told[-1].row.measured.middle)} on `{told[-1].name}`" if told and told[-1].row.measured else "not measured"
+    told = [
+        rung
+        for rung in rungs
+        if rung.row.bench.facts.clock == clock and rung.name not in findings.ALONE and rung.row.measured
+    ]
+    return (
+        f"{figures.time(told[-1].row.measured.middle)} on `{told[-1].name}`"
+        if told and told[-1].row.measured
+        else "not measured"
+    )
 
 
 def _added_cell(rungs: Sequence[Rung], name: str) -> str:
@@ -70,5 +95,13 @@ def _added_cell(rungs: Sequence[Rung], name: str) -> str:
 def _table(rungs: Sequence[Rung]) -> list[str]:
     body = []
     for rung in reversed(rungs):
-        body.append([f"`{rung.name}`", rung.row.bench.facts.op, cells.spread(rung.row), cells.added(rung), cells.allocations(rung.row)])
+        body.append(
+            [
+                f"`{rung.name}`",
+                rung.row.bench.facts.op,
+                cells.spread(rung.row),
+                cells.added(rung),
+                cells.allocations(rung.row),
+            ]
+        )
     return tables.markdown(["rung", "what one operation is", "time of one request>", "adds>", "allocations>"], body)

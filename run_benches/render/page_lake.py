@@ -1,6 +1,7 @@
 """The page about `strata-lake`: the scenario `cold-storage`, once for each catalogue, and what its checks say.
 
-Why beside the load tests: the figures are of a program beside the server and of readers that are not ours, not of a layer.
+Why beside the load tests: the figures are of a program beside the server and of readers that are not ours, not of a
+layer.
 """
 
 from typing import Any
@@ -44,7 +45,11 @@ def page(source: Source) -> list[str]:
 def measured(source: Source) -> list[str]:
     """When, at which revision and on which machine it was measured, and whether the code has changed since."""
     run = source.loads.get(SCENARIO)
-    return marked("measured", origin([run]), told_by([(SCENARIO, run, source.stale.get(f"load {SCENARIO}", False))])) if run else []
+    return (
+        marked("measured", origin([run]), told_by([(SCENARIO, run, source.stale.get(f"load {SCENARIO}", False))]))
+        if run
+        else []
+    )
 
 
 def _names(found: dict[str, Cell]) -> list[str]:
@@ -67,4 +72,10 @@ def _table(found: dict[str, Cell], name: str) -> list[str]:
 
 
 def _value(value: Any) -> str:
-    return figures.NOT_MEASURED if value is None else f"{value:,}".replace(",", " ") if isinstance(value, int) else str(value)
+    return (
+        figures.NOT_MEASURED
+        if value is None
+        else f"{value:,}".replace(",", " ")
+        if isinstance(value, int)
+        else str(value)
+    )

@@ -1,14 +1,15 @@
-"""The page of a layer: the words of its bench, its rows with the conditions that they are measured under, their plot, and what they are held
-against.
+"""The page of a layer: the words of its bench, its rows with the conditions that they are measured under, their plot,
+and what they are held against.
 
-Why three tables: a floor is the best raw path for the same bytes, and how near ours comes is ours to answer for; a peer is another system,
-and what it is spared its own words say; a row of ours is neither, and either may be the faster one. One ratio means another thing in each.
-Rows of different units, clocks or numbers of threads share no column. Every layer is told alike, so that who read one page can read all.
+Why three tables: a floor is the best raw path for the same bytes, and how near ours comes is ours to answer for; a peer
+is another system, and what it is spared its own words say; a row of ours is neither, and either may be the faster one.
+One ratio means another thing in each. Rows of different units, clocks or numbers of threads share no column. Every
+layer is told alike, so that who read one page can read all.
 """
 
 from collections.abc import Iterable, Sequence
 
-from run_benches.analysis import figures, findings
+from run_benches.analysis import findings
 from run_benches.analysis.findings import Held, Row
 from run_benches.render import cells, layer_pictures, peers, tables
 from run_benches.render.pictures import threads_on_cores
@@ -35,7 +36,13 @@ def held_sections(source: Source, layer: str) -> list[str]:
     beside = peers.layer_tables(source, layer)
     told: list[str] = []
     if floors:
-        told += ["## Held against floors", "", _FLOORS, "", *source.block(f"{layer} floors", [*floor_table(floors), "", _missed(floors)])]
+        told += [
+            "## Held against floors",
+            "",
+            _FLOORS,
+            "",
+            *source.block(f"{layer} floors", [*floor_table(floors), "", _missed(floors)]),
+        ]
     if beside:
         told += ["## Beside other systems", "", _PEERS, "", *source.block(f"{layer} peers", beside)]
     if own:
@@ -62,7 +69,15 @@ def _floor_cells(held: Held) -> list[str]:
     ratio, named = held.ratio, held.row.bench.facts.floor
     aim = ratio.aim if ratio else named.aim if named else None
     tuples = str(len(ratio.pairs)) if ratio and ratio.pairs else "none"
-    return [f"`{held.row.id}`", f"`{held.floor}`", cells.ratio(held), tuples, cells.goal(held.goal), cells.goal(aim), cells.verdict(held)]
+    return [
+        f"`{held.row.id}`",
+        f"`{held.floor}`",
+        cells.ratio(held),
+        tuples,
+        cells.goal(held.goal),
+        cells.goal(aim),
+        cells.verdict(held),
+    ]
 
 
 def _missed(held: Sequence[Held]) -> str:
@@ -89,7 +104,12 @@ def _rows_table(source: Source, kind: _Kind, rows: Iterable[Row]) -> list[str]:
     seconds = "CPU s" if clock == "cpu" else "s"
     wanted = [row for row in rows if _kind(row) == kind]
     counted = any(cells.counters(row) for row in wanted)
-    columns = ["row, and what one operation is", "under which conditions", "time of one operation>", f"per {seconds}>" if unit == "bytes" else f"{unit}/{seconds}>"]
+    columns = [
+        "row, and what one operation is",
+        "under which conditions",
+        "time of one operation>",
+        f"per {seconds}>" if unit == "bytes" else f"{unit}/{seconds}>",
+    ]
     columns += ["allocations>", *(["counted in one operation"] if counted else [])]
     body = [_cells(source, row, counted) for row in wanted]
     title = f"{threads_on_cores(source.run, threads)}, counted in {unit}{', by CPU time' if clock == 'cpu' else ''}"
@@ -97,5 +117,11 @@ def _rows_table(source: Source, kind: _Kind, rows: Iterable[Row]) -> list[str]:
 
 
 def _cells(source: Source, row: Row, counted: bool) -> list[str]:
-    told = [cells.named(row), cells.conditions(row), cells.time(source, row, row.layer), cells.rate(row), cells.allocations(row)]
+    told = [
+        cells.named(row),
+        cells.conditions(row),
+        cells.time(source, row, row.layer),
+        cells.rate(row),
+        cells.allocations(row),
+    ]
     return [*told, cells.counters(row) or "nothing"] if counted else told

@@ -1,7 +1,8 @@
-"""The page of the performance document about load tests: of the stored run of each scenario, or the word that there is none.
+"""The page of the performance document about load tests: of the stored run of each scenario, or the word that there is
+none.
 
-Why no figure of it stands elsewhere: a load test is of a client and a server on one machine, and everything else in the document is of benches
-inside one process. Side by side they stand in one table, which says what each is.
+Why no figure of it stands elsewhere: a load test is of a client and a server on one machine, and everything else in the
+document is of benches inside one process. Side by side they stand in one table, which says what each is.
 """
 
 from collections.abc import Sequence
@@ -40,14 +41,25 @@ def page(source: Source) -> list[str]:
         return [f"# {NAME}", "", _WORDS, "", *marked(NAME, "no stored load test", [figures.NOT_MEASURED]), *turns]
     load, measured = loads.together(source.loads), list(source.loads.values())
     lines = load_page.body(load, load_pictures.pictures(load))
-    blocks = [*_block(measured, "limits", _limits(load)), *turns, *_block(measured, "micro against load", _beside(source)), *_block(measured, NAME, lines)]
+    blocks = [
+        *_block(measured, "limits", _limits(load)),
+        *turns,
+        *_block(measured, "micro against load", _beside(source)),
+        *_block(measured, NAME, lines),
+    ]
     return [f"# {NAME}", "", _WORDS, "", *blocks]
 
 
 def measured(source: Source) -> list[str]:
-    """When, at which revision and on which machine the scenarios and comparisons were measured, and whether the code has changed since."""
-    found: list[tuple[str, Measured, bool | None]] = [(name, run, source.stale.get(f"load {name}", False)) for name, run in source.loads.items()]
-    found += [(f"comparison {name}", one, source.stale.get(f"comparison {name}", False)) for name, one in source.compared.items()]
+    """When, at which revision and on which machine the scenarios and comparisons were measured, and whether the code
+    has changed since."""
+    found: list[tuple[str, Measured, bool | None]] = [
+        (name, run, source.stale.get(f"load {name}", False)) for name, run in source.loads.items()
+    ]
+    found += [
+        (f"comparison {name}", one, source.stale.get(f"comparison {name}", False))
+        for name, one in source.compared.items()
+    ]
     return _block([run for _, run, _ in found], "measured", told_by(found)) if found else []
 
 
@@ -58,7 +70,13 @@ def _turns(source: Source) -> list[str]:
     found = ["## In turns", "", _IN_TURNS, ""]
     columns = [column.title + (">" if column.right else "") for column in load_comparison_report.COLUMNS]
     for name, compared in source.compared.items():
-        lines = [f"### {load_comparison_report.title(compared)}", "", *tables.markdown(columns, load_comparison_report.body(compared)), "", *load_comparison_report.sentences(compared)]
+        lines = [
+            f"### {load_comparison_report.title(compared)}",
+            "",
+            *tables.markdown(columns, load_comparison_report.body(compared)),
+            "",
+            *load_comparison_report.sentences(compared),
+        ]
         found += _block([compared], f"comparison {name}", lines)
     return found
 
@@ -69,8 +87,22 @@ def _block(measured: Sequence[Measured], name: str, lines: list[str]) -> list[st
 
 def _limits(load: LoadRun) -> list[str]:
     found = load_findings.limits(load)
-    columns = ["scenario", "limited by", "server's CPU, of both sides'>", "of that in the kernel>", "server, of a processor>", "client thread, used or ready, of a processor>"]
-    body = [[one.scenario, one.words, *map(_share, (one.server_share, one.kernel_share, one.server_processors, one.client_thread_demand))] for one in found]
+    columns = [
+        "scenario",
+        "limited by",
+        "server's CPU, of both sides'>",
+        "of that in the kernel>",
+        "server, of a processor>",
+        "client thread, used or ready, of a processor>",
+    ]
+    body = [
+        [
+            one.scenario,
+            one.words,
+            *map(_share, (one.server_share, one.kernel_share, one.server_processors, one.client_thread_demand)),
+        ]
+        for one in found
+    ]
     return ["## What limits it", "", *tables.markdown(columns, body)] if found else []
 
 
@@ -83,10 +115,30 @@ def _beside(source: Source) -> list[str]:
     found = [step for load in source.loads.values() for step in load_findings.steps(load, ladder)]
     if not found:
         return []
-    columns = ["scenario", "operation", "ladder's highest rung, server CPU>", "under load: server CPU>", "waited, mean>", "of that the client was late>", "service, mean>", "of that in the server>"]
-    words = dict.fromkeys(likeness.words for load in source.loads.values() if not (likeness := load.machine.likeness(ladder.machine)).alike)
+    columns = [
+        "scenario",
+        "operation",
+        "ladder's highest rung, server CPU>",
+        "under load: server CPU>",
+        "waited, mean>",
+        "of that the client was late>",
+        "service, mean>",
+        "of that in the server>",
+    ]
+    words = dict.fromkeys(
+        likeness.words
+        for load in source.loads.values()
+        if not (likeness := load.machine.likeness(ladder.machine)).alike
+    )
     unlike = [f"**The ladder's figures are left out: {'; '.join(words)}.**", ""] if words else []
-    return ["## Micro against load", "", _BESIDE, "", *unlike, *tables.markdown(columns, [_line(step) for step in found])]
+    return [
+        "## Micro against load",
+        "",
+        _BESIDE,
+        "",
+        *unlike,
+        *tables.markdown(columns, [_line(step) for step in found]),
+    ]
 
 
 def _line(step: Step) -> list[str]:

@@ -1,7 +1,8 @@
-"""The page of the method: what is known of our own errors, what contradicts itself, and everything that the run says of itself.
+"""The page of the method: what is known of our own errors, what contradicts itself, and everything that the run says of
+itself.
 
-Why on one page: whoever doubts a figure asks these things together, and nobody else needs them. What merely identifies machines and engine is
-folded.
+Why on one page: whoever doubts a figure asks these things together, and nobody else needs them. What merely identifies
+machines and engine is folded.
 """
 
 import json
@@ -31,23 +32,43 @@ def _figures(source: Source) -> list[str]:
     least, most = (choose(part.design.tuples for part in parts) for choose in (min, max))
     tuples = figures.plural(most, "tuple") if least == most else f"{least} to {most} tuples"
     lines = [
-        f"* Rows that are compared took turns on the same core ({tuples} of each family were planned), and every "
-        "difference or ratio is theirs, with a 95 % interval over the tuples; the tuple is the unit, never the sample.",
-        "* A time of such a row is what the base of its family took in these turns, times their ratio; one of a row without a partner is of processes "
-        "that ran alone, and is rough. The range beside it is of its processes as measured, from the fastest to the slowest, and is not a confidence interval.",
-        "* A row without a partner is `warm`: nothing ran between its operations. In turns, a row meets the memory as the other lanes left it, and takes longer the more"
-        " lanes there are; so times compare only under the same conditions, and the lanes are one of them.",
+        (
+            f"* Rows that are compared took turns on the same core ({tuples} of each family were planned), and every "
+            "difference or ratio is theirs, with a 95 % interval over the tuples; the tuple is the unit, never the sample."
+        ),
+        (
+            "* A time of such a row is what the base of its family took in these turns, times their ratio; one of a row without a partner is of processes "
+            "that ran alone, and is rough. The range beside it is of its processes as measured, from the fastest to the slowest, and is not a confidence interval."
+        ),
+        (
+            "* A row without a partner is `warm`: nothing ran between its operations. In turns, a row meets the memory as the other lanes left it, and takes longer the more"
+            " lanes there are; so times compare only under the same conditions, and the lanes are one of them."
+        ),
         f"* A difference whose interval holds none is `same` where its 90 % interval lies within {figures.within_margin()}, and else `not resolved`.",
         *(f"* {controls(one)}" for one in source.of_each_machine),
-        *(["* The binaries were not linked anew: the intervals leave out what the placement of code does."] if any(part.design.linked_anew is False for part in parts) else []),
-        *(["* This was a quick run: few processes and few tuples, so spreads and intervals are coarse."] if any(part.scale == "quick" for part in parts) else []),
+        *(
+            ["* The binaries were not linked anew: the intervals leave out what the placement of code does."]
+            if any(part.design.linked_anew is False for part in parts)
+            else []
+        ),
+        *(
+            ["* This was a quick run: few processes and few tuples, so spreads and intervals are coarse."]
+            if any(part.scale == "quick" for part in parts)
+            else []
+        ),
         f"* {_census(run)}",
     ]
     return ["## How the figures were made", "", *source.block("figures", lines)]
 
 
 def _checked(source: Source) -> list[str]:
-    return ["## Cross-checks", "", _CROSS_CHECKS, "", *source.block("cross-checks", _cross_checks(source.of_each_machine))]
+    return [
+        "## Cross-checks",
+        "",
+        _CROSS_CHECKS,
+        "",
+        *source.block("cross-checks", _cross_checks(source.of_each_machine)),
+    ]
 
 
 def controls(run: Run) -> str:
@@ -56,7 +77,11 @@ def controls(run: Run) -> str:
     if not found.looked_at:
         return "No row was held against itself, so nothing is known of the intervals of this run."
     words = f"Each family has a row that took turns with itself: {found.held} of {found.looked_at} of these 95 % intervals hold no difference."
-    return words + (" **Chance gives so few less than once in a hundred runs: the run is contaminated.**" if found.contaminated else "")
+    return words + (
+        " **Chance gives so few less than once in a hundred runs: the run is contaminated.**"
+        if found.contaminated
+        else ""
+    )
 
 
 _CROSS_CHECKS = (
@@ -70,17 +95,37 @@ def _error_rates(source: Source) -> list[str]:
     found, heading = source.calibration, ["## How often our verdicts are wrong", ""]
     if found is None:
         until_then = "Until then nobody knows how often an interval on this page misses the truth."
-        return [*heading, f"**Our own error rates have not been measured yet: `run-benches.py calibrate`.** {until_then}", ""]
+        return [
+            *heading,
+            f"**Our own error rates have not been measured yet: `run-benches.py calibrate`.** {until_then}",
+            "",
+        ]
     known = ", ".join(f"{cells.words(name)} {cells.plain(value)}" for name, value in found.machine.identity.items())
     likenesses = [found.machine.likeness(run.machine) for run in source.of_each_machine]
     unknown = sorted({name for likeness in likenesses for name in likeness.unknown})
-    where = "Measured on another machine than" if any(likeness.differ for likeness in likenesses) else f"Not known to be of the same machine ({', '.join(unknown)}) as"
-    elsewhere = [] if all(likeness.alike for likeness in likenesses) else [f"**{where} the figures of this page:** {known}.", ""]
-    words = {True: "**Stale: the code that measures and judges has changed since.**", None: "**Whether the code that measures and judges has changed since is not known.**"}
+    where = (
+        "Measured on another machine than"
+        if any(likeness.differ for likeness in likenesses)
+        else f"Not known to be of the same machine ({', '.join(unknown)}) as"
+    )
+    elsewhere = (
+        []
+        if all(likeness.alike for likeness in likenesses)
+        else [f"**{where} the figures of this page:** {known}.", ""]
+    )
+    words = {
+        True: "**Stale: the code that measures and judges has changed since.**",
+        None: "**Whether the code that measures and judges has changed since is not known.**",
+    }
     stale = source.stale.get("calibration", False)
     age = [] if stale is False else [words[stale], ""]
     details = "The counts behind these, by condition and by tool, stand below."
-    return [*heading, *marked("error rates", calibration_origin(found), [*age, *elsewhere, *calibration_report.goals(found)]), details, ""]
+    return [
+        *heading,
+        *marked("error rates", calibration_origin(found), [*age, *elsewhere, *calibration_report.goals(found)]),
+        details,
+        "",
+    ]
 
 
 def calibration_origin(found: Results) -> str:
@@ -91,9 +136,15 @@ def _calibrated(source: Source) -> list[str]:
     """All that is known of our own error rates."""
     if source.calibration is None:
         return []
-    images = [line for picture in calibration_pictures.pictures(source.calibration) for line in (source.image(picture), "")]
+    images = [
+        line for picture in calibration_pictures.pictures(source.calibration) for line in (source.image(picture), "")
+    ]
     words = "Comparisons of one revision with itself, and with slow-downs of known size: how often `compare` said the right thing, and what the usual tools say of the same times."
-    figures_of_it = marked("calibration", calibration_origin(source.calibration), [*calibration_report.section(source.calibration), *images])
+    figures_of_it = marked(
+        "calibration",
+        calibration_origin(source.calibration),
+        [*calibration_report.section(source.calibration), *images],
+    )
     return ["## Calibration", "", words, "", *figures_of_it]
 
 
@@ -107,7 +158,9 @@ def _census(run: Run) -> str:
     }
     told = []
     for kind, states in kinds.items():
-        counts = ", ".join(f"{states.count(state)} {words}" for state, words in _STATES.items() if state in states) or "none"
+        counts = (
+            ", ".join(f"{states.count(state)} {words}" for state, words in _STATES.items() if state in states) or "none"
+        )
         told.append(f"{kind}: {len(states)} planned ({counts})")
     end = "" if run.complete else " **The run did not come to its end.**"
     return f"Every planned cell ended in a state. {'; '.join(told)}.{end}"
@@ -119,8 +172,19 @@ _STATES = {"ran": "ran", "not_run": "not run", "skipped": "skipped", "invalid": 
 def _cross_checks(machines: Sequence[Run]) -> list[str]:
     """What contradicts itself, and how much was looked at (T22: silence is no pass)."""
     checks = contradictions.of_all(machines)
-    body = [[check.rule, str(check.looked_at), str(len(check.found)) if check.looked_at else f"{figures.NOT_RUN}: nothing to look at"] for check in checks]
-    lines = [f"* **{kind}**: {words}" for check in checks for kind, _, words in (told.partition(": ") for told in check.found)]
+    body = [
+        [
+            check.rule,
+            str(check.looked_at),
+            str(len(check.found)) if check.looked_at else f"{figures.NOT_RUN}: nothing to look at",
+        ]
+        for check in checks
+    ]
+    lines = [
+        f"* **{kind}**: {words}"
+        for check in checks
+        for kind, _, words in (told.partition(": ") for told in check.found)
+    ]
     return [*tables.markdown(["rule", "looked at>", "found against it>"], body), "", *lines]
 
 
@@ -143,7 +207,9 @@ def _run_table(run: Run) -> list[str]:
         "compiler": run.build.rustc,
         "flags": f"`{run.build.flags}`, profile `{run.build.profile}`",
     }
-    machine = {cells.words(name): cells.plain(value) for name, value in (run.machine.identity | run.machine.recorded).items()}
+    machine = {
+        cells.words(name): cells.plain(value) for name, value in (run.machine.identity | run.machine.recorded).items()
+    }
     return tables.markdown(["", ""], [[name, value] for name, value in (facts | machine).items()])
 
 
@@ -156,14 +222,30 @@ def _engine(source: Source) -> list[str]:
     for options_text, sharing in shared.items():
         body = [[f"`{name}`", cells.plain(value)] for name, value in json.loads(options_text).items()]
         lines += _folded(", ".join(sharing), tables.markdown(["option", "value"], body))
-    return ["## The engine as it ran", "", *source.block("engine", lines or [f"{figures.NOT_RUN}: no process reported its options"])]
+    return [
+        "## The engine as it ran",
+        "",
+        *source.block("engine", lines or [f"{figures.NOT_RUN}: no process reported its options"]),
+    ]
 
 
 def _runs_used(source: Source) -> list[str]:
     """Every stored run that a figure comes from (T17)."""
     body = [_line_of_layer(layer, run) for layer, run in source.parts.items()]
-    body += [[f"load test {name}", revision(run.tool.commit, run.tool.dirty), run.started, duration(run.seconds), _ran(run)] for name, run in source.loads.items()]
-    body += [[f"comparison {name}", revision(one.tool.commit, one.tool.dirty), one.started, duration(one.seconds), figures.plural(one.done, "pair")] for name, one in source.compared.items()]
+    body += [
+        [f"load test {name}", revision(run.tool.commit, run.tool.dirty), run.started, duration(run.seconds), _ran(run)]
+        for name, run in source.loads.items()
+    ]
+    body += [
+        [
+            f"comparison {name}",
+            revision(one.tool.commit, one.tool.dirty),
+            one.started,
+            duration(one.seconds),
+            figures.plural(one.done, "pair"),
+        ]
+        for name, one in source.compared.items()
+    ]
     if found := source.calibration:
         body.append(["our own error rates", revision(found.commit, found.dirty), "", f"{found.hours:g} h", ""])
     columns = ["what", "revision", "started", "took>", "how much"]
@@ -174,11 +256,19 @@ def _runs_used(source: Source) -> list[str]:
 def _line_of_layer(layer: str, run: Run) -> list[str]:
     ran = sum(bench.state == "ran" for bench in run.benches.values())
     scale = run.scale + ("" if run.complete else ", interrupted")
-    return [f"layer {layer}", revision(run.tool.commit, run.tool.dirty), run.started, duration(run.seconds), f"{scale}: {ran} of {figures.plural(len(run.benches), 'row')}"]
+    return [
+        f"layer {layer}",
+        revision(run.tool.commit, run.tool.dirty),
+        run.started,
+        duration(run.seconds),
+        f"{scale}: {ran} of {figures.plural(len(run.benches), 'row')}",
+    ]
 
 
 def _ran(run: LoadRun) -> str:
-    return f"{sum(cell.state == 'ran' for cell in run.scenarios.values())} of {figures.plural(len(run.scenarios), 'cell')}"
+    return (
+        f"{sum(cell.state == 'ran' for cell in run.scenarios.values())} of {figures.plural(len(run.scenarios), 'cell')}"
+    )
 
 
 def _folded(title: str, lines: list[str]) -> list[str]:

@@ -1,8 +1,8 @@
 """Others that did the same work in the same run: codecs, databases, routers, each beside ours, wins and losses alike.
 
-Why no goal: a floor is what ours is built on, and how near it comes is ours to answer for; a peer is built otherwise, and either may win.
-The ratio is the peer's time over ours, so that above one ours is faster, with the interval over the tuples in which the two took turns. An
-interval that holds one tells neither from the other.
+Why no goal: a floor is what ours is built on, and how near it comes is ours to answer for; a peer is built otherwise,
+and either may win. The ratio is the peer's time over ours, so that above one ours is faster, with the interval over the
+tuples in which the two took turns. An interval that holds one tells neither from the other.
 """
 
 from collections.abc import Iterator, Sequence
@@ -43,7 +43,11 @@ def sides(run: Run, layer: str | None = None) -> list[Side]:
     """Every row of a peer that has one of ours beside it, in the order of the page."""
     ours = {_work(row): row for row in findings.rows(run, layer) if row.subject == findings.OURS}
     theirs = [row for row in findings.rows(run, layer) if is_peer(row)]
-    return [Side(mine, row, row.over(mine) if findings.alike(mine, row) else None) for row in theirs if (mine := ours.get(_work(row)))]
+    return [
+        Side(mine, row, row.over(mine) if findings.alike(mine, row) else None)
+        for row in theirs
+        if (mine := ours.get(_work(row)))
+    ]
 
 
 def is_peer(row: Row) -> bool:
@@ -52,8 +56,8 @@ def is_peer(row: Row) -> bool:
 
 
 def census(found: Sequence[Side], together: bool = False) -> Iterator[str]:
-    """How often ours was faster, and how often slower, beside each other one: by the interval of each row, or so that those of all rows
-    beside one other hold together; then nothing is said of one with which no row is resolved."""
+    """How often ours was faster, and how often slower, beside each other one: by the interval of each row, or so that
+    those of all rows beside one other hold together; then nothing is said of one with which no row is resolved."""
     for peer in dict.fromkeys(side.theirs.subject for side in found):
         told = [side for side in found if side.theirs.subject == peer and side.contrast is not None]
         outcomes = [side.faster(joint(0.95, len(told) if together else 1)) for side in told]
@@ -91,7 +95,17 @@ def section(source: Source) -> list[str]:
 
 
 def _compact(source: Source, found: Sequence[Side]) -> list[str]:
-    columns = ["layer", "beside", "rows>", "ours faster>", "slower>", "same>", "not resolved>", "their time / ours, least>", "most>"]
+    columns = [
+        "layer",
+        "beside",
+        "rows>",
+        "ours faster>",
+        "slower>",
+        "same>",
+        "not resolved>",
+        "their time / ours, least>",
+        "most>",
+    ]
     body = []
     for layer, peer in dict.fromkeys((side.ours.layer, side.theirs.subject) for side in found):
         of = [side for side in found if (side.ours.layer, side.theirs.subject) == (layer, peer)]
@@ -103,12 +117,16 @@ def _outcomes(found: Sequence[Side]) -> list[str]:
     """How many rows end in which way, each by its own interval; those that took no turns end in none."""
     told = [side for side in found if side.contrast]
     outcomes = [side.faster() for side in told]
-    return [str(outcomes.count(outcome)) if told else "no turns" for outcome in ("ours", "theirs", "same", "not resolved")]
+    return [
+        str(outcomes.count(outcome)) if told else "no turns" for outcome in ("ours", "theirs", "same", "not resolved")
+    ]
 
 
 def _ends(found: Sequence[Side]) -> list[str]:
     """The least and the greatest ratio, and the rows that have them."""
-    held = sorted(((side.contrast, side.ours) for side in found if side.contrast), key=lambda one: one[0].ratio().middle)
+    held = sorted(
+        ((side.contrast, side.ours) for side in found if side.contrast), key=lambda one: one[0].ratio().middle
+    )
     if not held:
         return [cells.NO_TURNS, cells.NO_TURNS]
     ends = [f"{figures.factor(contrast)} `{row.operation}/{row.case}`" for contrast, row in (held[0], held[-1])]
@@ -121,13 +139,25 @@ def _ends(found: Sequence[Side]) -> list[str]:
 def layer_tables(source: Source, layer: str) -> list[str]:
     """The rows of others beside ours in one layer, by the number of threads."""
     found = sides(source.run, layer)
-    return [line for threads in sorted({side.ours.bench.facts.threads for side in found}) for line in _table(source, found, threads)]
+    return [
+        line
+        for threads in sorted({side.ours.bench.facts.threads for side in found})
+        for line in _table(source, found, threads)
+    ]
 
 
 def _table(source: Source, found: Sequence[Side], threads: int) -> Iterator[str]:
     wanted = [side for side in found if side.ours.bench.facts.threads == threads]
     sized = any(row.bench.facts.bytes_per_operation for side in wanted for row in (side.ours, side.theirs))
-    columns = ["operation", "by", "what one operation is", "time of one operation>", "their time / ours>", *(["bytes>"] if sized else []), "allocations>"]
+    columns = [
+        "operation",
+        "by",
+        "what one operation is",
+        "time of one operation>",
+        "their time / ours>",
+        *(["bytes>"] if sized else []),
+        "allocations>",
+    ]
     body = []
     for ours in dict.fromkeys(side.ours.id for side in wanted):
         of = [side for side in wanted if side.ours.id == ours]
@@ -141,7 +171,15 @@ def _cells(source: Source, row: Row, side: Side | None, sized: bool) -> list[str
     sizes = [figures.count(size) if size else "not counted"] if sized else []
     name = f"`{row.operation}/{row.case}`" if side is None else "the same"
     ratio = _told(side) if side else "ours"
-    return [name, row.subject, row.bench.facts.op, cells.time(source, row, row.layer), ratio, *sizes, cells.allocations(row)]
+    return [
+        name,
+        row.subject,
+        row.bench.facts.op,
+        cells.time(source, row, row.layer),
+        ratio,
+        *sizes,
+        cells.allocations(row),
+    ]
 
 
 def _told(side: Side) -> str:

@@ -1,14 +1,16 @@
-"""The pictures of the performance document, as SVG: CRUD by the number of indexes, rows against their floors, the ladder.
+"""The pictures of the performance document, as SVG: CRUD by the number of indexes, rows against their floors, the
+ladder.
 
-How it is known that a picture belongs to the figures beside it: matplotlib draws the same bytes on the same machine (fixed hash salt, no
-date), but the last digit of a coordinate is not promised across processors and versions of numpy, so comparing redrawn bytes would call
-honest pictures false. Instead every file ends with a seal of two hashes: of what it was drawn from (the values, and the sources of this
-module and of the one that draws it), and of its own content. `document --check` computes both and draws nothing: a picture
-of other figures, by other code, or edited by hand does not carry the right seal. A picture whose seal holds is not drawn again.
+How it is known that a picture belongs to the figures beside it: matplotlib draws the same bytes on the same machine
+(fixed hash salt, no date), but the last digit of a coordinate is not promised across processors and versions of numpy,
+so comparing redrawn bytes would call honest pictures false. Instead every file ends with a seal of two hashes: of what
+it was drawn from (the values, and the sources of this module and of the one that draws it), and of its own content.
+`document --check` computes both and draws nothing: a picture of other figures, by other code, or edited by hand does
+not carry the right seal. A picture whose seal holds is not drawn again.
 
-How they are to be read: colours are told apart by the colour-blind (Okabe and Ito) and never carry a meaning alone, a shape or a word says
-it too; the ground is transparent and the ink a middle grey, legible on a light page and on a dark one. Text stays text, in whatever
-sans-serif font the reader has; so nothing is placed by the measured width of a text.
+How they are to be read: colours are told apart by the colour-blind (Okabe and Ito) and never carry a meaning alone, a
+shape or a word says it too; the ground is transparent and the ink a middle grey, legible on a light page and on a dark
+one. Text stays text, in whatever sans-serif font the reader has; so nothing is placed by the measured width of a text.
 """
 
 import hashlib
@@ -92,7 +94,9 @@ def drawn(picture: Picture) -> str:
     target = io.StringIO()
     with _matplotlib().rc_context(_STYLE):
         figure = picture.draw(picture.values)
-        figure.savefig(target, format="svg", transparent=True, metadata={"Date": None, "Creator": None, "Title": picture.alt})
+        figure.savefig(
+            target, format="svg", transparent=True, metadata={"Date": None, "Creator": None, "Title": picture.alt}
+        )
     return target.getvalue()
 
 
@@ -149,12 +153,16 @@ def threads_on_cores(run: Run, threads: int) -> str:
     """`1 thread`, `8 threads on 2 cores`."""
     cores = run.machine.identity.get("cores")
     crowded = threads > 1 and isinstance(cores, int)
-    return figures.plural(threads, "thread") + (f" on {figures.plural(cores, 'core')}" if crowded and isinstance(cores, int) else "")
+    return figures.plural(threads, "thread") + (
+        f" on {figures.plural(cores, 'core')}" if crowded and isinstance(cores, int) else ""
+    )
 
 
 def _draw_crud(panels: list[_Panel]) -> "Figure":
     rows = max(sum(len(group.bars) + 1 for group in panel.groups) for panel in panels)
-    figure, axes = canvas(rows, len(panels), left=room(group.label for panel in panels for group in panel.groups), top=0.6)
+    figure, axes = canvas(
+        rows, len(panels), left=room(group.label for panel in panels for group in panel.groups), top=0.6
+    )
     counts = sorted({bar.indexes for panel in panels for group in panel.groups for bar in group.bars})
     for panel, axis in zip(panels, axes, strict=True):
         _draw_crud_panel(axis, panel, counts)
@@ -181,7 +189,9 @@ def _draw_crud_panel(axis: "Axes", panel: _Panel, counts: Sequence[int]) -> None
         at += 1
     axis.set_yticks(ticks, [group.label for group in panel.groups])
     axis.set_ylim(at - 1, -1)
-    ends = [(bar.time_ns.high / scale if bar.time_ns else 0.0, bar.words) for group in panel.groups for bar in group.bars]
+    ends = [
+        (bar.time_ns.high / scale if bar.time_ns else 0.0, bar.words) for group in panel.groups for bar in group.bars
+    ]
     _leave_room(axis, ends)
     _end_ticks(axis, longest / scale)
     axis.set_title(panel.title, fontsize=9, loc="left")
@@ -201,7 +211,11 @@ def _draw_bar(axis: "Axes", at: float, time_ns: Spread | None, scale: float, col
 # Rows against their floors: a dot with its interval, a tick for the goal.
 
 
-_LOOKS: dict[findings.Standing, tuple[str, str, float, bool]] = {"met": (BLUE, "o", 6, True), "missed": (ORANGE, "X", 7, True), "not shown": (INK, "o", 6, False)}
+_LOOKS: dict[findings.Standing, tuple[str, str, float, bool]] = {
+    "met": (BLUE, "o", 6, True),
+    "missed": (ORANGE, "X", 7, True),
+    "not shown": (INK, "o", 6, False),
+}
 """Colour, marker and its size, and whether it is filled, by how a row stands to its goal."""
 
 
@@ -228,18 +242,34 @@ def floors(run: Run) -> Picture | None:
 
 def _dot(held: findings.Held) -> _Dot | None:
     found = held.ratio
-    if found is None or held.goal is None or held.standing is None or found.ratio is None or found.low is None or found.high is None:
+    if (
+        found is None
+        or held.goal is None
+        or held.standing is None
+        or found.ratio is None
+        or found.low is None
+        or found.high is None
+    ):
         return None
     row = held.row
     return _Dot(f"{row.layer}/{row.operation}/{row.case}", found.ratio, found.low, found.high, held.goal, held.standing)
 
 
 def _draw_floors(dots: list[_Dot]) -> "Figure":
-    figure, (axis,) = canvas(len(dots) + 1, 1, left=room(dot.label for dot in dots), top=0.45, right=room([_interval(dots[0])]))
+    figure, (axis,) = canvas(
+        len(dots) + 1, 1, left=room(dot.label for dot in dots), top=0.45, right=room([_interval(dots[0])])
+    )
     for at, dot in enumerate(dots):
         colour, marker, size, filled = _LOOKS[dot.standing]
         axis.plot([dot.low, dot.high], [at, at], color=colour, linewidth=2)
-        axis.plot([dot.ratio], [at], color=colour, marker=marker, markersize=size, markerfacecolor=colour if filled else "white")
+        axis.plot(
+            [dot.ratio],
+            [at],
+            color=colour,
+            marker=marker,
+            markersize=size,
+            markerfacecolor=colour if filled else "white",
+        )
         axis.plot([dot.goal, dot.goal], [at - 0.42, at + 0.42], color=INK, linewidth=2.2)
     axis.axvline(1.0, color=PALE, linewidth=1, zorder=0)
     axis.set_yticks(range(len(dots)), [dot.label for dot in dots])
@@ -262,7 +292,16 @@ def _interval(dot: _Dot) -> str:
 
 def _floors_legend(figure: "Figure", axis: "Axes") -> None:
     for standing, (colour, marker, size, filled) in _LOOKS.items():
-        axis.plot([], [], linestyle="", marker=marker, color=colour, markersize=size, markerfacecolor=colour if filled else "white", label=f"goal {standing}")
+        axis.plot(
+            [],
+            [],
+            linestyle="",
+            marker=marker,
+            color=colour,
+            markersize=size,
+            markerfacecolor=colour if filled else "white",
+            label=f"goal {standing}",
+        )
     axis.plot([], [], linestyle="", marker="|", color=INK, markersize=13, label="goal")
     figure.legend(loc="upper left", ncols=4, frameon=False, bbox_to_anchor=(0.0, 1.0), labelcolor=INK)
 
@@ -331,7 +370,16 @@ def _draw_climb(axis: "Axes", climb: _Climb) -> None:
     for at, step in enumerate(climb.steps):
         start, end = step.start_ns / scale, step.end_ns / scale
         colour = ORANGE if end < start else BLUE
-        axis.barh(at, end - start, left=start, height=0.62, color=colour, alpha=0.3 if step.alone else 0.85, hatch="///" if end < start else None, edgecolor=INK)
+        axis.barh(
+            at,
+            end - start,
+            left=start,
+            height=0.62,
+            color=colour,
+            alpha=0.3 if step.alone else 0.85,
+            hatch="///" if end < start else None,
+            edgecolor=INK,
+        )
         if step.low_ns is not None and step.high_ns is not None:
             axis.plot([step.low_ns / scale, step.high_ns / scale], [at, at], color=INK, linewidth=2)
         right = max(start, end, (step.high_ns or 0.0) / scale)
@@ -401,7 +449,9 @@ def grid(panels: int, across: int) -> tuple["Figure", list["Axes"]]:
     axes = []
     for panel in range(panels):
         x, y = panel % across * width + left, (rows - 1 - panel // across) * height + bottom
-        axis = figure.add_axes((x / _WIDTH, y / (rows * height), (width - left - 0.1) / _WIDTH, (height - bottom - 0.25) / (rows * height)))
+        axis = figure.add_axes(
+            (x / _WIDTH, y / (rows * height), (width - left - 0.1) / _WIDTH, (height - bottom - 0.25) / (rows * height))
+        )
         axis.spines[["top", "right"]].set_visible(False)
         axes.append(axis)
     return figure, axes
@@ -440,7 +490,9 @@ def _matplotlib() -> Any:
         import matplotlib
         import matplotlib.figure
     except ImportError:
-        raise Complaint("pictures need matplotlib, which this Python has not: use .venv/bin/python, or install requirements.txt") from None
+        raise Complaint(
+            "pictures need matplotlib, which this Python has not: use .venv/bin/python, or install requirements.txt"
+        ) from None
     return matplotlib
 
 

@@ -1,8 +1,10 @@
-"""The price of an index: what it adds to a write, what it saves a look-up, and from how many look-ups a write on it pays.
+"""The price of an index: what it adds to a write, what it saves a look-up, and from how many look-ups a write on it
+pays.
 
-Rules. A write is held against the same write without an index, a look-up through an index against reading every record, where the two took
-turns: the difference is their ratio, less one, times the time of the one without. The break-even divides what each index adds by what it saves; its bounds are the worst and the best
-that intervals of 97.5 % allow, so that both hold at once in 95 % of runs. What lacks a figure is not measured, and nothing is put for it.
+Rules. A write is held against the same write without an index, a look-up through an index against reading every record,
+where the two took turns: the difference is their ratio, less one, times the time of the one without. The break-even
+divides what each index adds by what it saves; its bounds are the worst and the best that intervals of 97.5 % allow, so
+that both hold at once in 95 % of runs. What lacks a figure is not measured, and nothing is put for it.
 """
 
 from collections.abc import Iterator
@@ -50,7 +52,9 @@ class Write:
         """What an index adds, over the largest number of them."""
         most = max(self.cells)
         found = self.added(most, confidence)
-        return found and Estimate(found.middle / most, *(None if end is None else end / most for end in (found.low, found.high)))
+        return found and Estimate(
+            found.middle / most, *(None if end is None else end / most for end in (found.low, found.high))
+        )
 
 
 @dataclass(frozen=True)
@@ -86,14 +90,22 @@ def writes(run: Run) -> list[Write]:
 
 
 def _writes(run: Run) -> Iterator[Write]:
-    rows = [row for row in findings.rows(run) if row.layer in LAYERS and row.subject == findings.OURS and row.bench.facts.indexes is not None]
+    rows = [
+        row
+        for row in findings.rows(run)
+        if row.layer in LAYERS and row.subject == findings.OURS and row.bench.facts.indexes is not None
+    ]
     for layer in LAYERS:
         for threads in findings.thread_counts(rows):
             for verb in WRITES:
-                found = [row for row in rows if (row.layer, row.operation, row.bench.facts.threads) == (layer, verb, threads)]
+                found = [
+                    row for row in rows if (row.layer, row.operation, row.bench.facts.threads) == (layer, verb, threads)
+                ]
                 for line in findings.lines(verb, found) if found else ():
                     if 0 in line.cells and len(line.cells) > 1:
-                        yield Write(f"{layer}/{verb}" + (f", {line.variant}" if line.variant else ""), threads, line.cells)
+                        yield Write(
+                            f"{layer}/{verb}" + (f", {line.variant}" if line.variant else ""), threads, line.cells
+                        )
 
 
 def lookups(run: Run) -> list[Lookup]:
@@ -103,14 +115,24 @@ def lookups(run: Run) -> list[Lookup]:
 
 
 def break_even(run: Run, lookup: Lookup) -> BreakEven | None:
-    """From how many look-ups a write on an index pays; `None` where a figure or an interval is missing, or no cost or gain was seen."""
+    """From how many look-ups a write on an index pays; `None` where a figure or an interval is missing, or no cost or
+    gain was seen."""
     paying = next((write for write in writes(run) if (write.name, write.threads) == (PAYING, 1)), None)
     added, saved = paying.each(JOINT) if paying else None, lookup.saved(JOINT)
-    if added is None or saved is None or added.low is None or added.high is None or saved.low is None or saved.high is None:
+    if (
+        added is None
+        or saved is None
+        or added.low is None
+        or added.high is None
+        or saved.low is None
+        or saved.high is None
+    ):
         return None
     if added.middle <= 0 or saved.middle <= 0:
         return None
-    return BreakEven(added.middle / saved.middle, max(0.0, added.low) / saved.high, added.high / saved.low if saved.low > 0 else None)
+    return BreakEven(
+        added.middle / saved.middle, max(0.0, added.low) / saved.high, added.high / saved.low if saved.low > 0 else None
+    )
 
 
 def _difference(base: Row, other: Row, confidence: float) -> Estimate | None:
@@ -134,9 +156,18 @@ def section(source: Source) -> list[str]:
     lines: list[str] = []
     found = writes(source.run)
     for threads in sorted({write.threads for write in found}):
-        lines += [f"**added to a write, {threads_on_cores(source.run, threads)}**", "", *_writes_table([write for write in found if write.threads == threads]), ""]
+        lines += [
+            f"**added to a write, {threads_on_cores(source.run, threads)}**",
+            "",
+            *_writes_table([write for write in found if write.threads == threads]),
+            "",
+        ]
     lines = lines or [f"Added to a write: {_NOT_MEASURED}.", ""]
-    lines += [f"**saved by a look-up, and the break-even with what each index adds to `{PAYING}`, 1 thread**", "", *_lookups_table(source)]
+    lines += [
+        f"**saved by a look-up, and the break-even with what each index adds to `{PAYING}`, 1 thread**",
+        "",
+        *_lookups_table(source),
+    ]
     return ["## The price of an index", "", _WORDS, "", *source.block("price of an index", lines)]
 
 
@@ -145,7 +176,12 @@ _NOT_MEASURED = "not measured"
 
 def _writes_table(found: list[Write]) -> list[str]:
     counts = sorted({count for write in found for count in write.cells if count})
-    columns = ["write", "without an index>", "each index adds>", *(f"{figures.plural(count, 'index')} add{'s' if count == 1 else ''}>" for count in counts)]
+    columns = [
+        "write",
+        "without an index>",
+        "each index adds>",
+        *(f"{figures.plural(count, 'index')} add{'s' if count == 1 else ''}>" for count in counts),
+    ]
     body = []
     for write in found:
         base, each = write.cells[0], write.each()
@@ -155,7 +191,14 @@ def _writes_table(found: list[Write]) -> list[str]:
 
 
 def _lookups_table(source: Source) -> list[str]:
-    columns = ["look-up, and what one operation is", "through the index>", "reading every record>", "the index saves>", "pays from look-ups a write>", "that is"]
+    columns = [
+        "look-up, and what one operation is",
+        "through the index>",
+        "reading every record>",
+        "the index saves>",
+        "pays from look-ups a write>",
+        "that is",
+    ]
     return tables.markdown(columns, [_lookup_cells(source, lookup) for lookup in lookups(source.run)])
 
 
@@ -168,7 +211,11 @@ def _lookup_cells(source: Source, lookup: Lookup) -> list[str]:
 def _break_even_cells(found: BreakEven | None) -> list[str]:
     if found is None:
         return [_NOT_MEASURED, ""]
-    bounds = f"from {figures.significant(found.low)}" if found.high is None else f"{figures.significant(found.low)} to {figures.significant(found.high)}"
+    bounds = (
+        f"from {figures.significant(found.low)}"
+        if found.high is None
+        else f"{figures.significant(found.low)} to {figures.significant(found.high)}"
+    )
     writes_each = f"one look-up for every {figures.amount(1 / found.reads_a_write)} writes"
     return [f"{figures.significant(found.reads_a_write)} ({bounds})", writes_each]
 

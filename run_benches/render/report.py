@@ -1,13 +1,15 @@
 """`report`: the performance pages of a run as one HTML file that needs nothing else, for sending and for looking at.
 
-Why from the pages' Markdown and not from the run: two renderings of one run would say two things one day. So whatever is said is said by
-page.py, and here it only gets a form: first what was found and the ladder, then the rest of the main page and the other pages, one after
-the other; links between pages lead to their places in the file. There are a table of contents, tables that scroll in themselves, pictures inside of the file, and beside each
-block of figures the command and the revision that it comes from. There is no script: what is to be read is there.
+Why from the pages' Markdown and not from the run: two renderings of one run would say two things one day. So whatever
+is said is said by page.py, and here it only gets a form: first what was found and the ladder, then the rest of the main
+page and the other pages, one after the other; links between pages lead to their places in the file. There are a table
+of contents, tables that scroll in themselves, pictures inside of the file, and beside each block of figures the command
+and the revision that it comes from. There is no script: what is to be read is there.
 """
 
 import base64
 import html
+import itertools
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -34,13 +36,19 @@ def main(run_path: Path, output: Path | None) -> Exit:
     """Renders the report of a stored run and says where it is."""
     _, texts, pictures = document.contents(run_path)
     file = output or places.RUNS / run_path.stem / "report.html"
-    (files.write if output else files.replace)(file, page(joined(texts), {picture.file: picture.svg() for picture in pictures}))
-    print(f"wrote {shown(file)} from {shown(run_path)}: one file, to be opened in a browser", file=sys.stderr if output else sys.stdout)
+    (files.write if output else files.replace)(
+        file, page(joined(texts), {picture.file: picture.svg() for picture in pictures})
+    )
+    print(
+        f"wrote {shown(file)} from {shown(run_path)}: one file, to be opened in a browser",
+        file=sys.stderr if output else sys.stdout,
+    )
     return Exit.FINE
 
 
 def default_run() -> Path:
-    """The run that a report is of if none is named: the last one of this checkout, or else the one of the performance page."""
+    """The run that a report is of if none is named: the last one of this checkout, or else the one of the performance
+    page."""
     past = runs.stored_runs()
     return past[-1] if past else document.reference()
 
@@ -87,20 +95,26 @@ def page(markdown: str, svgs: Mapping[str, str]) -> str:
     tokens = reader.parse(markdown)
     headings = _headings(tokens)
     body = reader.renderer.render(tokens, reader.options, {"svgs": svgs})
-    contents = "\n".join(f'<li><a href="#{anchor}">{html.escape(title)}</a></li>' for level, title, anchor in headings if level == "h2")
+    contents = "\n".join(
+        f'<li><a href="#{anchor}">{html.escape(title)}</a></li>' for level, title, anchor in headings if level == "h2"
+    )
     title = next((title for level, title, _ in headings if level == "h1"), "Performance")
-    return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(title=html.escape(title), contents=contents, body=body)
+    return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
+        title=html.escape(title), contents=contents, body=body
+    )
 
 
 def _headings(tokens: Sequence[Token]) -> list[tuple[str, str, str]]:
     """Gives every heading an anchor of its own; returns level, title and anchor of each."""
     found: list[tuple[str, str, str]] = []
     taken: set[str] = set()
-    for opening, inline in zip(tokens, tokens[1:], strict=False):
+    for opening, inline in itertools.pairwise(tokens):
         if opening.type != "heading_open":
             continue
         name = _anchor(inline.content)
-        anchor = next(one for one in (name, *(f"{name}-{number}" for number in range(2, len(tokens)))) if one not in taken)
+        anchor = next(
+            one for one in (name, *(f"{name}-{number}" for number in range(2, len(tokens)))) if one not in taken
+        )
         taken.add(anchor)
         opening.attrSet("id", anchor)
         found.append((opening.tag, inline.content, anchor))
@@ -119,18 +133,25 @@ class _Renderer(RendererHTML):
         return "</table></div>\n"
 
     def image(self, tokens: Sequence[Token], number: int, options: OptionsDict, env: EnvType) -> str:
-        """A picture inside of the file, by itself: the names within two pictures would meet if they stood in one document. What it shows
-        is said below it, for everybody."""
+        """A picture inside of the file, by itself: the names within two pictures would meet if they stood in one
+        document. What it shows is said below it, for everybody."""
         file = str(tokens[number].attrs["src"]).rpartition("/")[2]
         data = base64.b64encode(env["svgs"][file].encode()).decode()
-        return f'<img alt="" src="data:image/svg+xml;base64,{data}"><small>{html.escape(tokens[number].content)}</small>'
+        return (
+            f'<img alt="" src="data:image/svg+xml;base64,{data}"><small>{html.escape(tokens[number].content)}</small>'
+        )
 
     def html_block(self, tokens: Sequence[Token], number: int, options: OptionsDict, env: EnvType) -> str:
-        """The marks around figures become a line that says where they come from; what is folded stays folded; there is no other HTML."""
+        """The marks around figures become a line that says where they come from; what is folded stays folded; there is
+        no other HTML."""
         if _FOLD.fullmatch(tokens[number].content.strip()):
             return tokens[number].content
         found = _BEGIN.match(tokens[number].content)
-        return f'<p class="origin">{html.escape(found["name"])}: <code>{html.escape(found["origin"])}</code></p>\n' if found else ""
+        return (
+            f'<p class="origin">{html.escape(found["name"])}: <code>{html.escape(found["origin"])}</code></p>\n'
+            if found
+            else ""
+        )
 
     def html_inline(self, tokens: Sequence[Token], number: int, options: OptionsDict, env: EnvType) -> str:
         """What looks like HTML in a sentence was meant to be read."""

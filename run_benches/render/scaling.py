@@ -1,10 +1,12 @@
-"""How the times of rows grow with what they depend on: series of rows along one axis, their law, their table and their pictures.
+"""How the times of rows grow with what they depend on: series of rows along one axis, their law, their table and their
+pictures.
 
-Why series come from facts: a bench says of each of its rows where it stands on which axis, so a row that is added joins its series by
-itself. Rows of one series differ along its axis and in nothing else, so all of one layer, operation, subject and (but along the axis of
-threads) number of threads are one series. The law behind the points is fitted by `growth`. Threads have no law but speed-ups, each with its
-interval from turns with one thread: a law of scalability has three parameters, and those who use it ask for at least six points within
-the cores (Gunther, Guerrilla Capacity Planning, 5.3), which no row has.
+Why series come from facts: a bench says of each of its rows where it stands on which axis, so a row that is added joins
+its series by itself. Rows of one series differ along its axis and in nothing else, so all of one layer, operation,
+subject and (but along the axis of threads) number of threads are one series. The law behind the points is fitted by
+`growth`. Threads have no law but speed-ups, each with its interval from turns with one thread: a law of scalability has
+three parameters, and those who use it ask for at least six points within the cores (Gunther, Guerrilla Capacity
+Planning, 5.3), which no row has.
 """
 
 from collections.abc import Sequence
@@ -17,7 +19,7 @@ from run_benches.analysis.figures import Spread
 from run_benches.analysis.findings import Row
 from run_benches.analysis.growth import Growth
 from run_benches.render import cells, pictures, tables
-from run_benches.render.pictures import INK, PALE, Picture, SERIES
+from run_benches.render.pictures import INK, PALE, SERIES, Picture
 from run_benches.render.source import Source
 from run_benches.store.runs import Run
 
@@ -127,14 +129,21 @@ def section(source: Source) -> list[str]:
     )
     lines = _speed_ups(source)
     for axis in (one for one in axes(source.run) if one != THREADS):
-        lines += [f"* `{one.name}`, by {AXES.get(axis, axis)}: {one.words}." for run in source.of_each_machine for one in series(run, axis)]
+        lines += [
+            f"* `{one.name}`, by {AXES.get(axis, axis)}: {one.words}."
+            for run in source.of_each_machine
+            for one in series(run, axis)
+        ]
     return ["## Scaling", "", words, "", *source.block(LAYER, lines or [source.missing(LAYER)])]
 
 
 def _speed_ups(source: Source) -> list[str]:
     found = [one for run in source.of_each_machine for one in series(run, THREADS)]
     several = sorted({x for one in found for x in one.rows if x > 1})
-    body = [[f"`{one.name}`", cells.time(source, one.rows.get(1.0), LAYER), *(_speed_up(one, x) for x in several)] for one in found]
+    body = [
+        [f"`{one.name}`", cells.time(source, one.rows.get(1.0), LAYER), *(_speed_up(one, x) for x in several)]
+        for one in found
+    ]
     columns = ["operation", "time with one thread>", *(f"{_place(found[0], x)}>" for x in several)]
     return [*tables.markdown(columns, body), ""] if found else []
 
@@ -155,7 +164,9 @@ def page(source: Source) -> list[str]:
     for axis in axes(source.run):
         found = [one for run in source.of_each_machine for one in series(run, axis)]
         laws = [f"* `{one.name}`: {one.words}." for one in found]
-        block = source.block(f"{LAYER} by {axis}", [f"**{_title(axis, found)}**", "", *_table(source, found), "", *laws])
+        block = source.block(
+            f"{LAYER} by {axis}", [f"**{_title(axis, found)}**", "", *_table(source, found), "", *laws]
+        )
         lines += [*block, *source.picture(_picture_name(axis))]
     told = [_WORDS, "", *lines] if lines else source.block(LAYER, [source.missing(LAYER)])
     return [f"# {LAYER}", "", *source.words(LAYER), *told]
@@ -257,7 +268,11 @@ def _draw(plot: _Plot) -> "Figure":
         axis.axvline(plot.cores, color=PALE, linewidth=1)
         axis.text(plot.cores, 1.0, " cores", transform=axis.get_xaxis_transform(), va="top", ha="left", fontsize=8)
     _scale(axis, plot)
-    axis.set_xlabel(plot.words.removeprefix("by ") + ("; hollow: more threads than cores" if threads else ""), fontsize=8, loc="left")
+    axis.set_xlabel(
+        plot.words.removeprefix("by ") + ("; hollow: more threads than cores" if threads else ""),
+        fontsize=8,
+        loc="left",
+    )
     axis.set_ylabel("operations a second" if threads else "time of one operation", fontsize=8)
     axis.grid(color=PALE, linewidth=0.4)
     figure.legend(loc="upper left", ncols=1, frameon=False, bbox_to_anchor=(0.0, 1.0), labelcolor=INK)
@@ -274,8 +289,17 @@ def _draw_line(axis: "Axes", line: _Line, at: int, throughput: bool) -> None:
     xs = [point.x for point in line.points]
     axis.plot(xs, [height(point.time_ns.middle) for point in line.points], color=colour, linestyle=style, linewidth=1.3)
     for point in line.points:
-        axis.plot([point.x, point.x], [height(point.time_ns.low), height(point.time_ns.high)], color=colour, linewidth=1.5)
-        axis.plot([point.x], [height(point.time_ns.middle)], color=colour, marker=marker, markersize=6, markerfacecolor="none" if point.oversubscribed else colour)
+        axis.plot(
+            [point.x, point.x], [height(point.time_ns.low), height(point.time_ns.high)], color=colour, linewidth=1.5
+        )
+        axis.plot(
+            [point.x],
+            [height(point.time_ns.middle)],
+            color=colour,
+            marker=marker,
+            markersize=6,
+            markerfacecolor="none" if point.oversubscribed else colour,
+        )
     axis.plot([], [], color=colour, marker=marker, linestyle=style, label=line.label)
 
 

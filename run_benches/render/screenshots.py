@@ -1,7 +1,9 @@
-"""Pictures of pages as a browser shows them, for the documents: which there are, and whether a stored one is of the page as it is now.
+"""Pictures of pages as a browser shows them, for the documents: which there are, and whether a stored one is of the
+page as it is now.
 
-A picture is sealed as a drawn one is (pictures.py), in a text of the PNG file: by a hash of what it shows and one of its content. So that it is
-of the present page is checked without a browser; `document --screenshots` takes those anew that are not.
+A picture is sealed as a drawn one is (pictures.py), in a text of the PNG file: by a hash of what it shows and one of
+its content. So that it is of the present page is checked without a browser; `document --screenshots` takes those anew
+that are not.
 """
 
 import hashlib
@@ -77,20 +79,33 @@ def _text_head(length: int) -> bytes:
 
 def records() -> dict[str, list[dict[str, Any]]]:
     """The records of the shop by table; their values follow from their numbers."""
-    return {"Brand": [{"id": id, "name": name, "country": country} for id, name, country in _BRANDS], "Product": [_product(number) for number in range(240)]}
+    return {
+        "Brand": [{"id": id, "name": name, "country": country} for id, name, country in _BRANDS],
+        "Product": [_product(number) for number in range(240)],
+    }
 
 
 def _product(number: int) -> dict[str, Any]:
     name = ("Steel", "Glass", "Brass", "Pine", "Paper")[number % 5] + " " + ("Lamp", "Spot", "Torch")[number // 5 % 3]
     brand = (None, *(id for id, _, _ in _BRANDS))[number % 7 % 5]
     price = number * 7919 % 40000 / 100
-    return {"id": f"p{number:03}", "name": name, "category": "light" if number % 3 else "outdoor", "price": price, "stock": number * 31 % 13, "sku": f"S{number:05}", "brandId": brand}
+    return {
+        "id": f"p{number:03}",
+        "name": name,
+        "category": "light" if number % 3 else "outdoor",
+        "price": price,
+        "stock": number * 31 % 13,
+        "sku": f"S{number:05}",
+        "brandId": brand,
+    }
 
 
 def console() -> Screenshot:
     """The console over a small shop."""
     sources = [Path(__file__), places.ROOT / "src" / "console.rs", *sorted((places.ROOT / "src" / "console").glob("*"))]
-    return Screenshot("console.png", 1280, 920, "".join(path.read_text(encoding="utf-8") for path in sources if path.is_file()))
+    return Screenshot(
+        "console.png", 1280, 920, "".join(path.read_text(encoding="utf-8") for path in sources if path.is_file())
+    )
 
 
 def of_load_page(tested: Mapping[str, LoadRun]) -> Screenshot | None:
@@ -100,5 +115,12 @@ def of_load_page(tested: Mapping[str, LoadRun]) -> Screenshot | None:
         return None
     drawn = load_pictures.pictures(run)
     values = json.dumps([picture.values for picture in drawn], default=asdict, sort_keys=True)
-    sources = [Path(__file__).with_name(name) for name in ("load_pictures.py", "pictures.py", "report.py", "report.html")]
-    return Screenshot("load-page.png", 1280, 1900, load_page.markdown(run, drawn) + values + "".join(path.read_text(encoding="utf-8") for path in sources))
+    sources = [
+        Path(__file__).with_name(name) for name in ("load_pictures.py", "pictures.py", "report.py", "report.html")
+    ]
+    return Screenshot(
+        "load-page.png",
+        1280,
+        1900,
+        load_page.markdown(run, drawn) + values + "".join(path.read_text(encoding="utf-8") for path in sources),
+    )

@@ -1,11 +1,12 @@
-"""What a section of the performance pages may look at, where the page lies that it stands on, and the marks between which figures stand.
+"""What a section of the performance pages may look at, where the page lies that it stands on, and the marks between
+which figures stand.
 
-A section is a function from the source to lines of Markdown. It is given the stored runs and no clock and no file, so that the same source gives
-the same bytes. Each layer is of one run, and each page says of which: when it was measured, at which revision, on which machine, and whether the
-code that it speaks of has changed since.
+A section is a function from the source to lines of Markdown. It is given the stored runs and no clock and no file, so
+that the same source gives the same bytes. Each layer is of one run, and each page says of which: when it was measured,
+at which revision, on which machine, and whether the code that it speaks of has changed since.
 
-The main page lies above a folder of its name in small letters, with all other pages and, in one of its own, the pictures. So links are made
-here, by where the page lies that they stand on.
+The main page lies above a folder of its name in small letters, with all other pages and, in one of its own, the
+pictures. So links are made here, by where the page lies that they stand on.
 """
 
 import dataclasses
@@ -17,9 +18,9 @@ from typing import TYPE_CHECKING
 
 from run_benches.analysis import figures, findings
 from run_benches.render.pictures import Picture
+from run_benches.store import runs
 from run_benches.store.load_comparisons import LoadComparison
 from run_benches.store.loads import LoadRun
-from run_benches.store import runs
 from run_benches.store.runs import Machine, Run
 
 if TYPE_CHECKING:
@@ -59,9 +60,9 @@ def folder_of(main: str) -> str:
 
 @dataclass(frozen=True)
 class Source:
-    """All that a section may look at. `run` has the figures of all layers, `parts` the run of each; `loads` has the load test of each scenario.
-    `stale` says what was measured of code that has changed since (true), or is not known to be the same (nothing): layers by their names,
-    `load NAME` of scenarios, `comparison NAME`, and the `calibration`."""
+    """All that a section may look at. `run` has the figures of all layers, `parts` the run of each; `loads` has the
+    load test of each scenario. `stale` says what was measured of code that has changed since (true), or is not known to
+    be the same (nothing): layers by their names, `load NAME` of scenarios, `comparison NAME`, and the `calibration`."""
 
     run: Run
     headers: Mapping[str, str]
@@ -88,7 +89,9 @@ class Source:
         """The figures of each machine: no sentence is made of those of two."""
         groups: list[dict[str, Run]] = []
         for layer, run in self.parts.items():
-            group = next((group for group in groups if _same_machine(next(iter(group.values())).machine, run.machine)), None)
+            group = next(
+                (group for group in groups if _same_machine(next(iter(group.values())).machine, run.machine)), None
+            )
             if group is None:
                 groups.append({layer: run})
             else:
@@ -100,8 +103,11 @@ class Source:
         return marked(name, origin(list(self.parts.values()) or [self.run]), lines)
 
     def measured(self) -> list[str]:
-        """When, at which revision and on which machine the layers of this page were measured, and whether the code has changed since."""
-        return self.block("measured", told_by([(layer, run, self.stale.get(layer, False)) for layer, run in self.parts.items()]))
+        """When, at which revision and on which machine the layers of this page were measured, and whether the code has
+        changed since."""
+        return self.block(
+            "measured", told_by([(layer, run, self.stale.get(layer, False)) for layer, run in self.parts.items()])
+        )
 
     def picture(self, name: str) -> list[str]:
         """A picture, where the run has figures for it."""
@@ -117,11 +123,20 @@ class Source:
         return f"[{words}]({self.address.page(page)})"
 
     def words(self, layer: str) -> list[str]:
-        """What the bench said about itself when it was measured, or says now; marked too, since its settings are numbers."""
+        """What the bench said about itself when it was measured, or says now; marked too, since its settings are
+        numbers."""
         run = self.parts.get(layer)
         if run and layer in run.headers:
-            return marked(f"{layer} words", f"benches/{layer}.rs @ {revision(run.tool.commit, run.tool.dirty)}", [run.headers[layer]])
-        return marked(f"{layer} words", f"benches/{layer}.rs @ this checkout", [self.headers[layer]]) if layer in self.headers else []
+            return marked(
+                f"{layer} words",
+                f"benches/{layer}.rs @ {revision(run.tool.commit, run.tool.dirty)}",
+                [run.headers[layer]],
+            )
+        return (
+            marked(f"{layer} words", f"benches/{layer}.rs @ this checkout", [self.headers[layer]])
+            if layer in self.headers
+            else []
+        )
 
     def missing(self, layer: str) -> str:
         """Why the run has no row where one is expected."""
@@ -146,11 +161,14 @@ Measured = Run | LoadRun | LoadComparison
 
 
 def origin(measured: Sequence[Measured]) -> str:
-    """The commands that made runs, and their revisions; of several that were renewed each by itself, the command for all."""
+    """The commands that made runs, and their revisions; of several that were renewed each by itself, the command for
+    all."""
     made: dict[str, dict[str, None]] = {}
     for run in sorted(measured, key=lambda run: run.started):
         renewed = len(measured) > 1 and run.command[1:2] == ["renew"]
-        made.setdefault("python3 run-benches.py renew" if renewed else command(run), {})[revision(run.tool.commit, run.tool.dirty)] = None
+        made.setdefault("python3 run-benches.py renew" if renewed else command(run), {})[
+            revision(run.tool.commit, run.tool.dirty)
+        ] = None
     return "; ".join(f"{typed} @ {', '.join(revisions)}" for typed, revisions in made.items())
 
 
@@ -158,7 +176,11 @@ def told_by(measured: Sequence[tuple[str, Measured, bool | None]]) -> list[str]:
     """When, where and of which code each was measured, those together of which the same is told."""
     told: dict[str, list[str]] = {}
     for name, run, stale in measured:
-        words = {False: "unchanged since", True: "**the code has changed since**", None: "**whether the code has changed since is not known**"}[stale]
+        words = {
+            False: "unchanged since",
+            True: "**the code has changed since**",
+            None: "**whether the code has changed since is not known**",
+        }[stale]
         at = f"measured on {run.started[:10]} at {revision(run.tool.commit, run.tool.dirty)}, on {machine_words(run.machine)}: {words}"
         told.setdefault(at, []).append(name)
     if len(told) == 1:
@@ -173,7 +195,9 @@ def machine_words(machine: Machine) -> str:
     name, cores = known.get("cpu_model") or "a processor that is not known", known.get("cores")
     # Where a host hides the name, these still tell its machines apart.
     kind = ", ".join(f"{what} {known[what]}" for what in ("family", "model") if known.get(what))
-    return f"{name}{f' ({kind})' if kind else ''}" + (f" with {figures.plural(cores, 'core')}" if isinstance(cores, int) else "")
+    return f"{name}{f' ({kind})' if kind else ''}" + (
+        f" with {figures.plural(cores, 'core')}" if isinstance(cores, int) else ""
+    )
 
 
 def command(run: Measured) -> str:

@@ -1,7 +1,9 @@
-"""A run on the terminal: a table a layer, folded, the losses by index count, what contradicts itself, and the count of everything.
+"""A run on the terminal: a table a layer, folded, the losses by index count, what contradicts itself, and the count of
+everything.
 
-Why the same findings as the pages: both print what `findings` says in the words of `figures`, so the terminal and the document cannot
-disagree. Threads stand in a column of their own and every figure names its unit, since rows of one table differ in both.
+Why the same findings as the pages: both print what `findings` says in the words of `figures`, so the terminal and the
+document cannot disagree. Threads stand in a column of their own and every figure names its unit, since rows of one
+table differ in both.
 """
 
 from collections import Counter
@@ -43,7 +45,10 @@ MACRO_COLUMNS = (
 def text(run: Run) -> str:
     """All tables of a run, and its last line."""
     parts = [_folded(run, layer) for layer in findings.layers(run, ())]
-    parts += [crud_table(run, threads) for threads in findings.thread_counts(row for row in findings.crud_rows(run) if row.measured)]
+    parts += [
+        crud_table(run, threads)
+        for threads in findings.thread_counts(row for row in findings.crud_rows(run) if row.measured)
+    ]
     parts += [_peers(run), _missed(run), _troubles(run), _contradictions(run)]
     return "\n".join([*filter(None, parts), census(run)])
 
@@ -54,7 +59,8 @@ def _folded(run: Run, layer: str) -> str:
         return ""  # their reasons are told below
     if layer == scaling.LAYER:
         return scaling_table(run)
-    told = {row.id for row in findings.crud_rows(run)}  # in the tables by the number of indexes; peers have lines of their own
+    # in the tables by the number of indexes; peers have lines of their own
+    told = {row.id for row in findings.crud_rows(run)}
     if all(row.id in told or findings.is_part_of_a_mix(row) or peers.is_peer(row) for row in findings.rows(run, layer)):
         return ""
     return macro_table(run) if layer == macro.LAYER else layer_table(run, layer)
@@ -68,7 +74,8 @@ def layer_table(run: Run, layer: str) -> str:
 
 
 def _unfolded(run: Run, layer: str) -> tuple[list[Row], str]:
-    """The rows of a layer that are shown, and its title, which counts the others. What the plan left out has its reason below the tables."""
+    """The rows of a layer that are shown, and its title, which counts the others. What the plan left out has its reason
+    below the tables."""
     rows = findings.rows(run, layer)
     planned = [row for row in rows if row.bench.state != "not_run" or not row.bench.reasons]
     shown = [row for row in planned if row.subject not in FOLDED] or planned
@@ -100,7 +107,9 @@ def _series(one: scaling.Series) -> Iterator[str]:
     if not ends:
         yield tables.wrapped(f"{one.name} by {one.axis}: {figures.NOT_RUN}")
         return
-    told = ", ".join(f"{figures.time(time_ns)} at {figures.round_amount(x)}" for x, time_ns in dict.fromkeys((ends[0], ends[-1])))
+    told = ", ".join(
+        f"{figures.time(time_ns)} at {figures.round_amount(x)}" for x, time_ns in dict.fromkeys((ends[0], ends[-1]))
+    )
     yield tables.wrapped(f"{one.name} by {one.axis}: {told}; {one.words}")
 
 
@@ -116,7 +125,10 @@ def _macro_lines(row: Row) -> Iterator[list[str]]:
     rate = figures.rate(measured.middle, facts.unit, facts.units_per_operation) if measured else _state(row.bench.state)
     tails = macro.tails(row)
     for tail in tails:
-        p50, p95, p99, p999 = (figures.time(tail.quantiles[q].middle) if q in tail.quantiles else "too few" for q in ("p50", "p95", "p99", "p99.9"))
+        p50, p95, p99, p999 = (
+            figures.time(tail.quantiles[q].middle) if q in tail.quantiles else "too few"
+            for q in ("p50", "p95", "p99", "p99.9")
+        )
         yield [name, rate, tail.kind.replace("_", " "), p50, p99, figures.time(tail.slowest_ns), p95, p999, threads]
     if not tails:
         yield [name, rate, "all", *["not timed"] * 5, threads]
@@ -132,7 +144,9 @@ def _missed(run: Run) -> str:
     """The goals that are missed; in a narrow terminal the tables have no room for them."""
     rule = bottlenecks.floors_missed(run)
     lines = [tables.wrapped(f"{spot.row}: {spot.told}") for spot in rule.found]
-    return "\n".join([tables.styled("goals missed, by the time to lose for certain", "bold"), *lines, ""]) if lines else ""
+    return (
+        "\n".join([tables.styled("goals missed, by the time to lose for certain", "bold"), *lines, ""]) if lines else ""
+    )
 
 
 def _state(state: str) -> str:
@@ -190,7 +204,9 @@ def _troubles(run: Run) -> str:
         if state != "ran" and reasons:
             told.setdefault((kind, id.partition("/")[0], findings.absence(state, reasons)), []).append(id)
     lines = [tables.wrapped(words) for key, ids in told.items() for words in _absences(*key, ids)]
-    lines += [tables.wrapped(f"{id}: run again: {refusal}") for id, bench in run.benches.items() for refusal in bench.refusals]
+    lines += [
+        tables.wrapped(f"{id}: run again: {refusal}") for id, bench in run.benches.items() for refusal in bench.refusals
+    ]
     return "\n".join([*lines, ""]) if lines else ""
 
 
@@ -217,7 +233,13 @@ def census(run: Run) -> str:
 
 
 def _counted(states: "Counter[str]") -> str:
-    return ", ".join(f"{count} {state}" for state, count in sorted(states.items(), key=lambda entry: (entry[0] != "ran", entry[0]))) or "none"
+    return (
+        ", ".join(
+            f"{count} {state}"
+            for state, count in sorted(states.items(), key=lambda entry: (entry[0] != "ran", entry[0]))
+        )
+        or "none"
+    )
 
 
 def exit_code(run: Run, strict: bool) -> Exit:

@@ -1,7 +1,8 @@
-"""Tables: on a terminal as wide as there is room, in colour only where that is wanted, in plain ASCII where nothing else can be shown.
+"""Tables: on a terminal as wide as there is room, in colour only where that is wanted, in plain ASCII where nothing
+else can be shown.
 
-Why no library: the tables have to be there on a bare machine. What does not fit is left out by column, least needed first, and named;
-a figure is never cut.
+Why no library: the tables have to be there on a bare machine. What does not fit is left out by column, least needed
+first, and named; a figure is never cut.
 """
 
 import os
@@ -16,7 +17,15 @@ KEPT_WIDTH = 200
 
 NARROWEST_NAME = 28
 STYLES = {"bold": "1", "red": "31", "green": "32", "yellow": "33"}
-STYLED_WORDS = {"missed": "red", "MISSED": "red", "invalid": "red", "met": "green", "not run": "yellow", "failed": "red", "skipped": "yellow"}
+STYLED_WORDS = {
+    "missed": "red",
+    "MISSED": "red",
+    "invalid": "red",
+    "met": "green",
+    "not run": "yellow",
+    "failed": "red",
+    "skipped": "yellow",
+}
 
 
 @dataclass(frozen=True)
@@ -53,7 +62,9 @@ def render(title: str, columns: Sequence[Column], body: Sequence[Sequence[str]],
 
 def wrapped(text: str, width: int | None = None) -> str:
     """A sentence in lines that fit; what follows the first line is indented. Names are not broken."""
-    return "\n".join(textwrap.wrap(text, width or room(), subsequent_indent="  ", break_long_words=False, break_on_hyphens=False))
+    return "\n".join(
+        textwrap.wrap(text, width or room(), subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    )
 
 
 def markdown(columns: Sequence[str], body: Iterable[Sequence[str]]) -> list[str]:
@@ -72,7 +83,10 @@ def _lines(columns: Sequence[Column], body: Sequence[Sequence[str]]) -> list[str
     widths = _widths(columns, body)
     head = "  ".join(_cell(column.title, column, width) for column, width in zip(columns, widths, strict=True))
     rule = "  ".join(_rule() * width for width in widths)
-    rows = ["  ".join(_coloured(text, column, width) for text, column, width in zip(row, columns, widths, strict=True)) for row in body]
+    rows = [
+        "  ".join(_coloured(text, column, width) for text, column, width in zip(row, columns, widths, strict=True))
+        for row in body
+    ]
     return [line.rstrip() for line in (head, rule, *rows)]
 
 

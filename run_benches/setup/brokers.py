@@ -1,7 +1,8 @@
 """The brokers and databases that tests and benches start: NATS, Redis, PostgreSQL, and the double of TiKV.
 
-Why NATS from a wheel: Debian's is 2.9, whose consumers take one subject. Redis has no wheel, and Debian's is recent enough. Why the double of
-TiKV is built here: it is a program in Go of ours (tests/tikv-double). Debian's Go is too old for it; a wheel has a recent one.
+Why NATS from a wheel: Debian's is 2.9, whose consumers take one subject. Redis has no wheel, and Debian's is recent
+enough. Why the double of TiKV is built here: it is a program in Go of ours (tests/tikv-double). Debian's Go is too old
+for it; a wheel has a recent one.
 """
 
 import os
@@ -27,7 +28,10 @@ DOUBLE = ROOT / "tests" / "tikv-double"
 
 DEBIANS_POSTGRES = Path("/usr/lib/postgresql")
 
-BROKERS, DATABASES = ("STRATA_NATS_PROGRAM", "STRATA_REDIS_PROGRAM"), ("STRATA_POSTGRES_PROGRAM", "STRATA_TIKV_DOUBLE_PROGRAM")
+BROKERS, DATABASES = (
+    ("STRATA_NATS_PROGRAM", "STRATA_REDIS_PROGRAM"),
+    ("STRATA_POSTGRES_PROGRAM", "STRATA_TIKV_DOUBLE_PROGRAM"),
+)
 """The variables under which tests look for programs."""
 
 _REMEDIES = {
@@ -40,7 +44,12 @@ _REMEDIES = {
 
 def environment() -> dict[str, str]:
     """The programs by their variables; installs or builds those that are missing, if that is possible."""
-    found = {"STRATA_NATS_PROGRAM": nats(), "STRATA_REDIS_PROGRAM": shutil.which("redis-server"), "STRATA_POSTGRES_PROGRAM": postgres(), "STRATA_TIKV_DOUBLE_PROGRAM": tikv_double()}
+    found = {
+        "STRATA_NATS_PROGRAM": nats(),
+        "STRATA_REDIS_PROGRAM": shutil.which("redis-server"),
+        "STRATA_POSTGRES_PROGRAM": postgres(),
+        "STRATA_TIKV_DOUBLE_PROGRAM": tikv_double(),
+    }
     return {name: program for name, program in found.items() if program}
 
 
@@ -60,7 +69,9 @@ def tikv_double() -> str | None:
     go, built = _go(), VENV / "bin" / "tikv-double"
     if go is None:
         return None
-    own = {name: value for name, value in os.environ.items() if name not in ("GOFLAGS", "GOTOOLCHAIN")} | {"GOTOOLCHAIN": "local"}
+    own = {name: value for name, value in os.environ.items() if name not in ("GOFLAGS", "GOTOOLCHAIN")} | {
+        "GOTOOLCHAIN": "local"
+    }
     done = processes.told([go, "build", "-mod=readonly", "-buildvcs=false", "-o", str(built), "."], cwd=DOUBLE, env=own)
     if done.returncode != 0:
         print(f"the double of TiKV cannot be built: {done.stderr.strip()}", file=sys.stderr)
@@ -70,17 +81,34 @@ def tikv_double() -> str | None:
 
 def _go() -> str | None:
     """A Go that is recent enough: the system's, else the wheel's, which is installed into `.venv`."""
-    of_the_wheel = Path(sysconfig.get_path("purelib", vars={"base": str(VENV), "platbase": str(VENV)})) / "go" / "bin" / "go"
-    return _found([shutil.which("go"), str(of_the_wheel)], r"go(\d+)\.(\d+)", ["version"], GO_VERSION, Path(__file__).with_name("go.txt"))
+    of_the_wheel = (
+        Path(sysconfig.get_path("purelib", vars={"base": str(VENV), "platbase": str(VENV)})) / "go" / "bin" / "go"
+    )
+    return _found(
+        [shutil.which("go"), str(of_the_wheel)],
+        r"go(\d+)\.(\d+)",
+        ["version"],
+        GO_VERSION,
+        Path(__file__).with_name("go.txt"),
+    )
 
 
 def nats() -> str | None:
-    """A program that is recent enough: the system's, else the wheel's, which is installed into `.venv`, where load tests look for it, too."""
+    """A program that is recent enough: the system's, else the wheel's, which is installed into `.venv`, where load
+    tests look for it, too."""
     of_the_wheel = VENV / "bin" / "nats-server"
-    return _found([shutil.which("nats-server"), str(of_the_wheel)], r"v(\d+)\.(\d+)", ["--version"], NATS_VERSION, Path(__file__).with_suffix(".txt"))
+    return _found(
+        [shutil.which("nats-server"), str(of_the_wheel)],
+        r"v(\d+)\.(\d+)",
+        ["--version"],
+        NATS_VERSION,
+        Path(__file__).with_suffix(".txt"),
+    )
 
 
-def _found(programs: list[str | None], pattern: str, asked: list[str], wanted: tuple[int, int], requirements: Path) -> str | None:
+def _found(
+    programs: list[str | None], pattern: str, asked: list[str], wanted: tuple[int, int], requirements: Path
+) -> str | None:
     """The first program that is recent enough; of none, the last, if it is so after its wheel was installed."""
 
     def is_recent(program: str | None) -> bool:

@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from run_benches import processes
 
@@ -19,8 +19,8 @@ DEADLINE_S = 60.0
 """Longer than anything here takes, also on a busy machine."""
 
 _BEGIN = "import os, sys; [os.dup2(int(given), at) for given, at in zip(sys.argv[1:3], (3, 4))]; [os.close(int(given)) for given in sys.argv[1:3]]; os.execv(sys.argv[3], sys.argv[3:])"
-"""Begins the browser, which reads commands from descriptor 3 and answers on 4. In a process of its own: between the fork of this one and the
-next program, libraries close what they have open there."""
+"""Begins the browser, which reads commands from descriptor 3 and answers on 4. In a process of its own: between the
+fork of this one and the next program, libraries close what they have open there."""
 
 
 def found() -> str | None:
@@ -37,7 +37,8 @@ def shown(browser: str, file: Path, profile: Path) -> tuple[str, str]:
 
 
 class Tab:
-    """A page that is used as a person would, over the DevTools protocol of Chromium; a pipe, so that it takes no port and no library."""
+    """A page that is used as a person would, over the DevTools protocol of Chromium; a pipe, so that it takes no port
+    and no library."""
 
     def __init__(self, browser: str, profile: Path) -> None:
         (commands, self._commands), (self._answers, answers) = os.pipe(), os.pipe()
@@ -58,10 +59,12 @@ class Tab:
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
 
-    def __enter__(self) -> "Tab":
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         processes.end(self._process)
         os.close(self._commands)
         os.close(self._answers)
@@ -69,7 +72,9 @@ class Tab:
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         """One command of the protocol, and its answer."""
         self._number += 1
-        message = {"id": self._number, "method": method, "params": parameters} | ({"sessionId": self._session} if self._session else {})
+        message = {"id": self._number, "method": method, "params": parameters} | (
+            {"sessionId": self._session} if self._session else {}
+        )
         os.write(self._commands, json.dumps(message).encode() + b"\0")
         while True:
             answer = self._receive()
@@ -93,7 +98,9 @@ class Tab:
         """Waits until an expression of JavaScript is true."""
         deadline = time.monotonic() + DEADLINE_S
         while not self.evaluate(f"Boolean({condition})"):
-            assert time.monotonic() < deadline, f"never: {condition}\n{self.complaints}\n{self.evaluate('document.body.innerText')}"
+            assert time.monotonic() < deadline, (
+                f"never: {condition}\n{self.complaints}\n{self.evaluate('document.body.innerText')}"
+            )
             time.sleep(0.05)
 
     def press(self, key: str, code: int, control: bool = False) -> None:

@@ -1,10 +1,13 @@
-"""What a build would inherit from the shell, and from configurations of cargo above the checkout (`[env]`, `[target]`, `[profile]`).
+"""What a build would inherit from the shell, and from configurations of cargo above the checkout (`[env]`, `[target]`,
+`[profile]`).
 
-Why refused rather than used: cargo compiles RocksDB again, for half an hour, where a flag or a variable that its build reads is another
-one, so what stands in one shell and not in the next does that every time. And a flag that no run records makes figures that cannot be
-compared. What shells set for other ends (`CC`, `CXX`, `PKG_CONFIG_PATH`) the first build takes as it is, and only another value is refused.
+Why refused rather than used: cargo compiles RocksDB again, for half an hour, where a flag or a variable that its build
+reads is another one, so what stands in one shell and not in the next does that every time. And a flag that no run
+records makes figures that cannot be compared. What shells set for other ends (`CC`, `CXX`, `PKG_CONFIG_PATH`) the first
+build takes as it is, and only another value is refused.
 
-Why searched and not asked of cargo: `cargo config get` is unstable. Of what may not be there the precedence need not be known.
+Why searched and not asked of cargo: `cargo config get` is unstable. Of what may not be there the precedence need not be
+known.
 """
 
 import os
@@ -23,8 +26,8 @@ _OF_CARGO = (
     r"|CARGO_BUILD_(RUSTFLAGS|TARGET|BUILD_DIR)|CARGO_(BUILD_)?INCREMENTAL|CARGO_PROFILE_(RELEASE|BENCH)_.+"
     r"|CARGO_TARGET_{HOST}_(RUSTFLAGS|LINKER|(\w+_)?RUSTC_.+)|CARGO_PATHS|CARGO_PATCH_.+"
 )
-"""Variables that change what cargo builds, or where, and the keys of its configurations that mean the same. A launcher of rustc is not
-among them: `run_cargo` keeps it away."""
+"""Variables that change what cargo builds, or where, and the keys of its configurations that mean the same. A launcher
+of rustc is not among them: `run_cargo` keeps it away."""
 
 _OF_SCRIPTS = (
     r"(HOST_)?(C|CXX|AR)FLAGS|(C|CXX|AR)FLAGS_{host}|((HOST_)?CXXSTDLIB(_STATIC)?)(_{host})?|CRATE_CC_NO_DEFAULTS|CC_FORCE_DISABLE|BINDGEN_EXTRA_CLANG_ARGS_{host}"
@@ -34,26 +37,40 @@ _OF_SCRIPTS = (
 
 
 def check_settings(folder: Path, host: str, applies: Callable[[str], bool]) -> None:
-    """Complains about settings with which a build in `folder` would be another one on the machine `host`; `applies` says of a table under
-    [target] whether it is for this machine."""
+    """Complains about settings with which a build in `folder` would be another one on the machine `host`; `applies`
+    says of a table under [target] whether it is for this machine."""
     names = [name for name, value in os.environ.items() if _refused(name, value, host)]
     if names:
-        raise Complaint(f"{names[0]} is set, which would compile RocksDB a second time, in another way: unset {' '.join(names)} (flags stand in .cargo/config.toml)")
+        raise Complaint(
+            f"{names[0]} is set, which would compile RocksDB a second time, in another way: unset {' '.join(names)} (flags stand in .cargo/config.toml)"
+        )
     for file, config in _above(folder):
         for keys, value in _keys(config):
             named = keys if keys[0] != "target" else ("target", host, *keys[2:]) if applies(keys[1]) else ()
             variable = keys[1] if keys[0] == "env" else "_".join(("CARGO", *named)).upper().replace("-", "_")
             if _refused(variable, value, host):
-                raise Complaint(f"{file} sets {'.'.join(keys)}, which would compile RocksDB a second time, in another way: take it out there (flags stand in .cargo/config.toml)")
+                raise Complaint(
+                    f"{file} sets {'.'.join(keys)}, which would compile RocksDB a second time, in another way: take it out there (flags stand in .cargo/config.toml)"
+                )
 
 
 def check_variables(folder: Path, target: Path, host: str) -> None:
     """Complains about variables with other values than those with which RocksDB was compiled in `target`, if it was."""
     now, own = variables(folder), {name for _, config in _read(CARGO_CONFIG) for name in config.get("env", {})}
-    then = {name: value for name, value in rocksdb_build.variables(target).items() if name not in own and not _refused(name, value or "", host)}
-    changed = [f"{name} is {_text(now.get(name))} and was {_text(value)}" for name, value in then.items() if now.get(name) != value]
+    then = {
+        name: value
+        for name, value in rocksdb_build.variables(target).items()
+        if name not in own and not _refused(name, value or "", host)
+    }
+    changed = [
+        f"{name} is {_text(now.get(name))} and was {_text(value)}"
+        for name, value in then.items()
+        if now.get(name) != value
+    ]
     if changed:
-        raise Complaint(f"RocksDB in {shown(target)} would be compiled again: {', '.join(changed)} then; set that back, or remove this folder to compile it anew")
+        raise Complaint(
+            f"RocksDB in {shown(target)} would be compiled again: {', '.join(changed)} then; set that back, or remove this folder to compile it anew"
+        )
 
 
 def variables(folder: Path) -> dict[str, str]:
@@ -63,7 +80,9 @@ def variables(folder: Path) -> dict[str, str]:
         for name, entry in config.get("env", {}).items():
             full = entry if isinstance(entry, dict) else {"value": entry}
             if full.get("force") or name not in os.environ:
-                found[name] = str(file.parent.parent / full.get("value", "")) if full.get("relative") else full.get("value", "")
+                found[name] = (
+                    str(file.parent.parent / full.get("value", "")) if full.get("relative") else full.get("value", "")
+                )
     return found
 
 
@@ -78,8 +97,12 @@ def compiler(folder: Path, host: str) -> list[str]:
 def _refused(name: str, value: object, host: str) -> bool:
     """Whether a setting changes the build; incremental compilation is off by default."""
     either = rf"({re.escape(host)}|{re.escape(host.replace('-', '_'))})" if host else ".+"
-    pattern = f"{_OF_CARGO}|{_OF_SCRIPTS}".replace("{host}", either).replace("{HOST}", re.escape(host.replace("-", "_").upper()) or ".+")
-    return bool(re.fullmatch(pattern, name)) and (str(value).lower() in ("1", "true") or not name.endswith("INCREMENTAL"))
+    pattern = f"{_OF_CARGO}|{_OF_SCRIPTS}".replace("{host}", either).replace(
+        "{HOST}", re.escape(host.replace("-", "_").upper()) or ".+"
+    )
+    return bool(re.fullmatch(pattern, name)) and (
+        str(value).lower() in ("1", "true") or not name.endswith("INCREMENTAL")
+    )
 
 
 def _above(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
@@ -91,7 +114,8 @@ def _above(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def _read(file: Path, above: tuple[Path, ...] = ()) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """A configuration of cargo, after those that it includes. What cannot be read, or includes itself, is cargo's to complain about."""
+    """A configuration of cargo, after those that it includes. What cannot be read, or includes itself, is cargo's to
+    complain about."""
     if file in above:
         return
     try:

@@ -1,11 +1,13 @@
-"""`.venv`, in which every command runs, and the packages from PyPI in it: installed on first need, by locked version and hash.
+"""`.venv`, in which every command runs, and the packages from PyPI in it: installed on first need, by locked version
+and hash.
 
-Neither this file nor what it imports needs more than the standard library. Why by hand: the runner starts on a bare Python, and Debian's
-has neither pip nor `ensurepip`. So the virtual environment is made without pip, and pip itself is used out of its wheel: Python's own
-where there is one, else the one pinned here.
+Neither this file nor what it imports needs more than the standard library. Why by hand: the runner starts on a bare
+Python, and Debian's has neither pip nor `ensurepip`. So the virtual environment is made without pip, and pip itself is
+used out of its wheel: Python's own where there is one, else the one pinned here.
 
-Why isolated: variables and settings of Python and pip (`PYTHONPATH` of ROS, `PIP_TARGET`) put other packages before ours, or ours elsewhere.
-So no Python that is started here sees any of them, and pip gets only those by which it finds the package index.
+Why isolated: variables and settings of Python and pip (`PYTHONPATH` of ROS, `PIP_TARGET`) put other packages before
+ours, or ours elsewhere. So no Python that is started here sees any of them, and pip gets only those by which it finds
+the package index.
 """
 
 import configparser
@@ -100,7 +102,17 @@ def install(python: str, requirements: Path, options: list[str]) -> None:
     wheel = _bundled_pip() or _fetched_pip()
     settings = {name: value for name in NETWORK_SETTINGS if (value := pip_setting(name))}
     variables = {_variable(name): " ".join(value.split()) for name, value in settings.items()}
-    command = ["install", "--quiet", "--disable-pip-version-check", "--require-hashes", "--only-binary", ":all:", *options, "-r", str(requirements)]
+    command = [
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--require-hashes",
+        "--only-binary",
+        ":all:",
+        *options,
+        "-r",
+        str(requirements),
+    ]
     complaint = f"pip could not install {requirements.name}; check the network, or pip's index settings"
     _call([python, "-I", str(wheel / "pip"), *command], complaint, {**variables, "PIP_CONFIG_FILE": os.devnull})
 
@@ -135,7 +147,11 @@ def _make() -> None:
     if VENV.is_file() or (VENV.is_symlink() and not VENV.exists()):
         VENV.unlink()
     shutil.rmtree(VENV, ignore_errors=True)
-    _call([sys.executable, "-I", "-m", "venv", "--without-pip", str(VENV)], "cannot make .venv; with Debian: apt-get install python3-venv", {})
+    _call(
+        [sys.executable, "-I", "-m", "venv", "--without-pip", str(VENV)],
+        "cannot make .venv; with Debian: apt-get install python3-venv",
+        {},
+    )
     install(str(PYTHON), REQUIREMENTS, [])
     names = re.findall(r"^([\w.-]+)==", REQUIREMENTS.read_text(encoding="utf-8"), re.MULTILINE)
     said = _call([str(PYTHON), "-I", "-c", _IMPORT, *names], "what pip has put into .venv cannot be imported", {})
@@ -178,9 +194,13 @@ def _fetched_pip() -> Path:
         found = re.search(rf'href="([^"]*/{re.escape(PIP_WHEEL)})[^"]*"', page)
         content = _fetch(urllib.parse.urljoin(index, found[1]), "*/*") if found else b""
     except OSError as error:
-        raise Complaint(f"cannot fetch pip from the package index: {error}; with Debian: apt-get install python3-venv") from error
+        raise Complaint(
+            f"cannot fetch pip from the package index: {error}; with Debian: apt-get install python3-venv"
+        ) from error
     if hashlib.sha256(content).hexdigest() != PIP_SHA256:
-        raise Complaint(f"the package index has no {PIP_WHEEL} with the expected hash; with Debian: apt-get install python3-venv")
+        raise Complaint(
+            f"the package index has no {PIP_WHEEL} with the expected hash; with Debian: apt-get install python3-venv"
+        )
     kept.parent.mkdir(exist_ok=True)
     kept.write_bytes(content)
     return kept
@@ -202,11 +222,21 @@ def pip_setting(name: str) -> str | None:
     if in_environment:
         return in_environment
     home, named = os.environ.get("XDG_CONFIG_HOME") or "~/.config", os.environ.get("PIP_CONFIG_FILE", "")
-    places = ["/etc/xdg/pip/pip.conf", "/etc/pip.conf", "~/.pip/pip.conf", f"{home}/pip/pip.conf", f"{sys.base_prefix}/pip.conf", f"{sys.prefix}/pip.conf", named]
+    places = [
+        "/etc/xdg/pip/pip.conf",
+        "/etc/pip.conf",
+        "~/.pip/pip.conf",
+        f"{home}/pip/pip.conf",
+        f"{sys.base_prefix}/pip.conf",
+        f"{sys.prefix}/pip.conf",
+        named,
+    ]
     settings = configparser.ConfigParser(interpolation=None, strict=False)
     settings.optionxform = lambda option: option.lower().replace("_", "-")  # type: ignore[assignment,method-assign]
     try:
-        settings.read([os.path.expanduser(place) for place in places if place and named != os.devnull], encoding="utf-8")
+        settings.read(
+            [os.path.expanduser(place) for place in places if place and named != os.devnull], encoding="utf-8"
+        )
     except (configparser.Error, UnicodeDecodeError) as error:
         raise Complaint(f"pip's settings cannot be read: {' '.join(str(error).split())}") from error
     return settings.get("install", name, fallback=None) or settings.get("global", name, fallback=None)

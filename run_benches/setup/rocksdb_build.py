@@ -1,13 +1,13 @@
-"""What a target folder says of the one part of the build that takes half an hour: whether RocksDB is compiled, in which environment, and
-how far a compile is; and RocksDB out of it as a library, for programs that embed the store.
+"""What a target folder says of the one part of the build that takes half an hour: whether RocksDB is compiled, in which
+environment, and how far a compile is; and RocksDB out of it as a library, for programs that embed the store.
 
-Why read off files: cargo tells of a build script only when it has ended. What lies in a target folder is cargo's own affair and may
-change, so whatever is not found there is unknown; only who asks for the library has to be told.
+Why read off files: cargo tells of a build script only when it has ended. What lies in a target folder is cargo's own
+affair and may change, so whatever is not found there is unknown; only who asks for the library has to be told.
 
-Why a library: cargo compiles RocksDB again where a build dependency of a program turns on a feature of one that bindgen has, too. With
-`ROCKSDB_LIB_DIR` the build script compiles the extensions of the C interface alone. Why the library has them even so: that compilation takes
-type information (RTTI) for granted, which RocksDB is compiled without, and would not link. The linker takes what it finds first, which is the
-library; both define the same functions.
+Why a library: cargo compiles RocksDB again where a build dependency of a program turns on a feature of one that bindgen
+has, too. With `ROCKSDB_LIB_DIR` the build script compiles the extensions of the C interface alone. Why the library has
+them even so: that compilation takes type information (RTTI) for granted, which RocksDB is compiled without, and would
+not link. The linker takes what it finds first, which is the library; both define the same functions.
 """
 
 import fcntl
@@ -31,11 +31,13 @@ LIBCLANG_VARIABLES = ("LIBCLANG_PATH", "BINDGEN_EXTRA_CLANG_ARGS")
 """What bindgen finds libclang by."""
 
 SOURCES = "rocksdb_lib_sources.txt"
-"""The crate's own list of what it compiles; one of them it replaces by its own, and it adds the extensions of the C interface."""
+"""The crate's own list of what it compiles; one of them it replaces by its own, and it adds the extensions of the C
+interface."""
 
 
 ARCHIVE = "librocksdb.a"
-"""What the build script makes of RocksDB; on some processors it puts a few objects into a second one, `librocksdb_*.a`."""
+"""What the build script makes of RocksDB; on some processors it puts a few objects into a second one, `librocksdb_*.a`.
+"""
 
 _SOURCES_AT = "cargo::metadata=cargo_manifest_dir="
 """Behind this the build script says where the sources of the crate lie."""
@@ -47,8 +49,8 @@ def builds(target: Path) -> set[str]:
 
 
 def variables(target: Path) -> dict[str, str | None]:
-    """The variables that the newest build of RocksDB in this target folder has read, those of the crates below it among them; none where
-    one was not set. Where one of them changes, cargo compiles RocksDB again."""
+    """The variables that the newest build of RocksDB in this target folder has read, those of the crates below it among
+    them; none where one was not set. Where one of them changes, cargo compiles RocksDB again."""
     units = {}
     for path in target.glob("release/.fingerprint/*/*.json"):
         with suppress(OSError, ValueError):  # beside it stands its hash, by which others name it
@@ -69,15 +71,23 @@ def variables(target: Path) -> dict[str, str | None]:
 
 
 def libclang_variables(target: Path) -> dict[str, str]:
-    """The variables by which the newest build of this target folder found libclang; none of them where that was the system's."""
+    """The variables by which the newest build of this target folder found libclang; none of them where that was the
+    system's."""
     return {name: value for name, value in variables(target).items() if name in LIBCLANG_VARIABLES and value}
 
 
 def library(target: Path) -> Path:
-    """The folder that has RocksDB, as it was compiled last in this target folder, as a library with its headers; made if it is not there."""
-    outputs = [output for output in target.glob("release/build/*librocksdb-sys-*/output") if (output.parent / "out" / ARCHIVE).is_file()]
+    """The folder that has RocksDB, as it was compiled last in this target folder, as a library with its headers; made
+    if it is not there."""
+    outputs = [
+        output
+        for output in target.glob("release/build/*librocksdb-sys-*/output")
+        if (output.parent / "out" / ARCHIVE).is_file()
+    ]
     if not outputs:
-        raise Complaint(f"{shown(target)} has no {ARCHIVE}, though the build has ended: cargo clean --release -p rust-librocksdb-sys, then type it again")
+        raise Complaint(
+            f"{shown(target)} has no {ARCHIVE}, though the build has ended: cargo clean --release -p rust-librocksdb-sys, then type it again"
+        )
     output = max(outputs, key=_time)
     sources = _sources(output)
     with (output.parent / "out" / ARCHIVE).open("rb") as archive:
@@ -151,7 +161,8 @@ def _only_one() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Compile:
-    """A compile that is under way: objects that are there, how many it will be if that is known, and for how long it has run."""
+    """A compile that is under way: objects that are there, how many it will be if that is known, and for how long it
+    has run."""
 
     done: int
     of: int | None
@@ -165,7 +176,8 @@ class Compile:
 
 
 def under_way(target: Path, since: float) -> Compile | None:
-    """The compile that began after `since` (seconds of the epoch) and has not ended. What an earlier one left behind is not counted."""
+    """The compile that began after `since` (seconds of the epoch) and has not ended. What an earlier one left behind is
+    not counted."""
     for stamp in target.glob("release/build/*librocksdb-sys-*/invoked.timestamp"):
         began = _time(stamp)
         if began >= since - 1 and _time(stamp.parent / "output") < began:
@@ -175,7 +187,8 @@ def under_way(target: Path, since: float) -> Compile | None:
 
 
 def _objects(dependencies: Iterable[Path]) -> int | None:
-    """How many objects it will be: the build script was compiled from the list of sources, and its dependencies name the file."""
+    """How many objects it will be: the build script was compiled from the list of sources, and its dependencies name
+    the file."""
     try:
         text = max(dependencies, key=_time).read_text(encoding="utf-8")
         sources = next(word for word in text.replace("\\ ", "\0").split() if word.endswith(SOURCES)).replace("\0", " ")

@@ -1,7 +1,8 @@
-"""What a build needs from the machine: a C++ compiler, cargo, a processor that runs what is built, libclang, space, and an environment
-that says nothing about flags.
+"""What a build needs from the machine: a C++ compiler, cargo, a processor that runs what is built, libclang, space, and
+an environment that says nothing about flags.
 
-Why checked first: RocksDB compiles for half an hour, and what is missing shows at its end, in a page of another tool's words.
+Why checked first: RocksDB compiles for half an hour, and what is missing shows at its end, in a page of another tool's
+words.
 """
 
 import json
@@ -9,7 +10,8 @@ import os
 import re
 import shutil
 import tomllib
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path
@@ -32,13 +34,16 @@ def target_folder() -> Path:
 def _configured_target() -> Path:
     """As cargo's own configuration says (`build.target-dir`, also in files outside of the checkout)."""
     try:
-        return Path(json.loads(_said("cargo", "metadata", "--format-version=1", "--no-deps", "--offline"))["target_directory"])
+        return Path(
+            json.loads(_said("cargo", "metadata", "--format-version=1", "--no-deps", "--offline"))["target_directory"]
+        )
     except (OSError, ValueError, KeyError):  # no cargo yet: it will be checked before anything is built
         return ROOT / "target"
 
 
 def check(target: Path | None = None) -> None:
-    """Complains about what a build into `target` (by default the user's own folder) would fail for, and fetches libclang."""
+    """Complains about what a build into `target` (by default the user's own folder) would fail for, and fetches
+    libclang."""
     if not shutil.which("cargo") or not shutil.which("rustc"):
         raise Complaint("cargo is not installed; install Rust from https://rustup.rs, then run this again")
     target = target or target_folder()
@@ -48,7 +53,9 @@ def check(target: Path | None = None) -> None:
     compiler = inherited.compiler(tree, host)
     missing = [word for word in takewhile(lambda word: not word.startswith("-"), compiler) if not shutil.which(word)]
     if missing:
-        raise Complaint(f"no C++ compiler ({' '.join(compiler)}), there is no {missing[0]}: RocksDB needs one; with Debian: apt-get install g++")
+        raise Complaint(
+            f"no C++ compiler ({' '.join(compiler)}), there is no {missing[0]}: RocksDB needs one; with Debian: apt-get install g++"
+        )
     _check_processor(Path("/proc/cpuinfo"))
     _check_space(target)
     libclang.ensure(target_folder(), compiler)
@@ -56,14 +63,16 @@ def check(target: Path | None = None) -> None:
 
 
 def flags() -> list[str]:
-    """What cargo passes to every rustc on this machine: the flags of all tables under [target] that apply, joined in the order of
-    `.cargo/config.toml`; if there are none, those under [build]."""
+    """What cargo passes to every rustc on this machine: the flags of all tables under [target] that apply, joined in
+    the order of `.cargo/config.toml`; if there are none, those under [build]."""
     if not CARGO_CONFIG.exists():
         return []
     config = tomllib.loads(CARGO_CONFIG.read_text(encoding="utf-8"))
     facts = set(_said("rustc", "--print", "cfg").splitlines())
     tables = [table for name, table in config.get("target", {}).items() if name == _host() or _applies(name, facts)]
-    return [flag for table in tables for flag in table.get("rustflags", [])] or config.get("build", {}).get("rustflags", [])
+    return [flag for table in tables for flag in table.get("rustflags", [])] or config.get("build", {}).get(
+        "rustflags", []
+    )
 
 
 def _host() -> str:
@@ -72,15 +81,23 @@ def _host() -> str:
     return found[1] if found else ""
 
 
-def _applies(name: str, facts: Set[str]) -> bool:
+def _applies(name: str, facts: AbstractSet[str]) -> bool:
     """Whether a table such as `cfg(target_arch = "x86_64")` is for a machine of which rustc says these facts."""
     return name.startswith("cfg(") and _holds(name.replace(" ", "")[4:-1], facts)
 
 
-def _holds(condition: str, facts: Set[str]) -> bool:
+def _holds(condition: str, facts: AbstractSet[str]) -> bool:
     word, _, inner = condition.partition("(")
     found = (_holds(part, facts) for part in _parts(inner[:-1]))
-    return all(found) if word == "all" else any(found) if word == "any" else not all(found) if word == "not" else condition in facts
+    return (
+        all(found)
+        if word == "all"
+        else any(found)
+        if word == "any"
+        else not all(found)
+        if word == "not"
+        else condition in facts
+    )
 
 
 def _parts(text: str) -> Iterator[str]:
@@ -102,13 +119,17 @@ def _said(*command: str) -> str:
 
 
 def _check_processor(cpuinfo: Path) -> None:
-    """An instruction that the processor lacks ends a bench before its `main`. The kernel names what we ask for as rustc does, but for the
-    dot. On aarch64 nothing is asked for: there RocksDB looks for itself, when it runs."""
-    wanted = [feature for flag in flags() if flag.startswith("target-feature=") for feature in re.findall(r"\+([\w.]+)", flag)]
+    """An instruction that the processor lacks ends a bench before its `main`. The kernel names what we ask for as rustc
+    does, but for the dot. On aarch64 nothing is asked for: there RocksDB looks for itself, when it runs."""
+    wanted = [
+        feature for flag in flags() if flag.startswith("target-feature=") for feature in re.findall(r"\+([\w.]+)", flag)
+    ]
     has = re.search(r"^flags\s*:(.*)$", cpuinfo.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
     missing = [feature for feature in wanted if has and feature.replace(".", "_") not in has[1].split()]
     if missing:
-        raise Complaint(f"this processor lacks {' and '.join(missing)}, with which everything is compiled (.cargo/config.toml): use a newer machine")
+        raise Complaint(
+            f"this processor lacks {' and '.join(missing)}, with which everything is compiled (.cargo/config.toml): use a newer machine"
+        )
 
 
 def _check_space(target: Path) -> None:
@@ -117,4 +138,6 @@ def _check_space(target: Path) -> None:
     needed_gib = SPACE_FOR_LATER_BUILD_GIB if rocksdb_build.builds(target) else SPACE_FOR_FIRST_BUILD_GIB
     if free_gib < needed_gib:
         variable = "CARGO_TARGET_DIR" if target == target_folder() else "STRATA_COMPARE_DIR"
-        raise Complaint(f"{free_gib:.1f} GiB free at {existing}, and the build needs {needed_gib}: make room, or set {variable} to a larger disk")
+        raise Complaint(
+            f"{free_gib:.1f} GiB free at {existing}, and the build needs {needed_gib}: make room, or set {variable} to a larger disk"
+        )

@@ -1,9 +1,10 @@
 """The statistics of the runner, as pure functions of numbers.
 
-Why these: on a shared machine one process in twenty is an outlier (slower by half, or tenfold), so means and t-intervals say little
-about the rest. The Hodges-Lehmann estimate and its exact interval, from the signed-rank distribution over the Walsh averages, keep their
-coverage then (Hollander & Wolfe, Nonparametric Statistical Methods, 3.2-3.3). The unit is the pair of processes, never the sample: the
-samples of one process share its memory layout and its moment, and are no independent trials.
+Why these: on a shared machine one process in twenty is an outlier (slower by half, or tenfold), so means and
+t-intervals say little about the rest. The Hodges-Lehmann estimate and its exact interval, from the signed-rank
+distribution over the Walsh averages, keep their coverage then (Hollander & Wolfe, Nonparametric Statistical Methods,
+3.2-3.3). The unit is the pair of processes, never the sample: the samples of one process share its memory layout and
+its moment, and are no independent trials.
 """
 
 import math
@@ -20,7 +21,8 @@ FEWEST_TUPLES = 6
 
 @dataclass(frozen=True)
 class Estimate:
-    """A location with its interval; the bounds are absent where there are too few pairs for the confidence that was asked for."""
+    """A location with its interval; the bounds are absent where there are too few pairs for the confidence that was
+    asked for."""
 
     middle: float
     low: float | None
@@ -33,7 +35,8 @@ def median(values: Sequence[float]) -> float | None:
 
 
 def location(values: Sequence[float], confidence: float = 0.95) -> Estimate | None:
-    """Where independent values of a symmetric distribution lie: Hodges-Lehmann with the exact interval, or nothing of nothing."""
+    """Where independent values of a symmetric distribution lie: Hodges-Lehmann with the exact interval, or nothing of
+    nothing."""
     if not values:
         return None
     averages = walsh_averages(values)
@@ -59,10 +62,10 @@ def walsh_averages(values: Sequence[float]) -> list[float]:
 
 @lru_cache(maxsize=64)
 def rank_sum_distribution(ranks: tuple[int, ...]) -> tuple[float, ...]:
-    """For each total, how probable it is that the positive ones among these ranks sum up to no more, where a fair coin gives each its
-    sign: the Wilcoxon signed-rank distribution, exactly."""
-    # The number of ways to each total is the coefficient of a polynomial, the product of (1 + x^rank). It stands in one large integer
-    # with `width` bytes a coefficient, so that the product of so many ranks is so many shifts and sums.
+    """For each total, how probable it is that the positive ones among these ranks sum up to no more, where a fair coin
+    gives each its sign: the Wilcoxon signed-rank distribution, exactly."""
+    # The number of ways to each total is the coefficient of a polynomial, the product of (1 + x^rank). It stands in one
+    # large integer with `width` bytes a coefficient, so that the product of so many ranks is so many shifts and sums.
     width = len(ranks) // 8 + 1
     ways = 1
     for rank in ranks:

@@ -1,14 +1,15 @@
 """How the pairs of a row become a verdict: pure functions of numbers, and every rule in one place.
 
-Why these rules. The test is Wilcoxon's signed-rank test over pairs of processes with its exact distribution, and the estimate with its
-intervals is the one that belongs to it (Hodges-Lehmann), so that one outlier costs a rank and not the verdict
-(Hollander, Wolfe & Chicken, Nonparametric Statistical Methods, 3rd ed., ch. 3). All rows of a decision are one family, of which no more
-than alpha may contain any false verdict, however many rows there are (Holm 1979). Rows that are clear end early: there are two looks,
-after `EARLY_PAIRS` and after all pairs, and each spends its share of every level, so that the two together spend no more than one look
-would (Bonferroni); the number of rows that Holm corrects for stays that of all rows that were decided. A large p proves nothing, so `same` is a claim with a
-proof of its own: an interval lies within the margin, that of 90 % in the screen, which is two one-sided tests at 5 % (Schuirmann 1987). What is neither
-proved to differ by more than the margin nor proved to be the same can't be told. Rates of our own errors come with exact bounds
-(Clopper & Pearson 1934).
+Why these rules. The test is Wilcoxon's signed-rank test over pairs of processes with its exact distribution, and the
+estimate with its intervals is the one that belongs to it (Hodges-Lehmann), so that one outlier costs a rank and not the
+verdict (Hollander, Wolfe & Chicken, Nonparametric Statistical Methods, 3rd ed., ch. 3). All rows of a decision are one
+family, of which no more than alpha may contain any false verdict, however many rows there are (Holm 1979). Rows that
+are clear end early: there are two looks, after `EARLY_PAIRS` and after all pairs, and each spends its share of every
+level, so that the two together spend no more than one look would (Bonferroni); the number of rows that Holm corrects
+for stays that of all rows that were decided. A large p proves nothing, so `same` is a claim with a proof of its own: an
+interval lies within the margin, that of 90 % in the screen, which is two one-sided tests at 5 % (Schuirmann 1987). What
+is neither proved to differ by more than the margin nor proved to be the same can't be told. Rates of our own errors
+come with exact bounds (Clopper & Pearson 1934).
 
 Effects are natural logarithms of B's time over A's; margins are shares of A's time, so a row is within 2 % where its effect lies between
 -ln 1.02 and ln 1.02: the same change is as far from none in either direction.
@@ -35,14 +36,15 @@ Stage = Literal["screen", "early look", "decision"]
 Outcome = Literal["slower", "more allocations", "fine", "contaminated", "nothing"]
 
 MOST_PAIRS = 500
-"""Of a row, however large the budget is. One that would need more is not told how many: nobody would wait for them, and its scatter is
-not known that well."""
+"""Of a row, however large the budget is. One that would need more is not told how many: nobody would wait for them, and
+its scatter is not known that well."""
 
 LEVEL = 0.05
 """Of the intervals that are printed, and of each one-sided test for `same`."""
 
 EARLY_PAIRS = 13
-"""Fresh pairs after which clear rows end: the fewest that tell one row of forty at the early look's share of the level."""
+"""Fresh pairs after which clear rows end: the fewest that tell one row of forty at the early look's share of the level.
+"""
 
 EARLY_SHARE = 0.2
 """The share of each level that the early look spends; the last look has the rest."""
@@ -59,10 +61,10 @@ _DRAWS = 400
 
 @dataclass
 class Judgement:
-    """What is concluded of a row. Effects (`estimate`, bounds) are natural logarithms of B's time over A's; `low`, `high` bound the
-    interval of confidence 1 - `level`, and `same_low`, `same_high` that of 1 - 2 `level`, which lies within the margin where the row is
-    the same; `outliers` counts pairs beyond 10 scaled deviations, none of which is dropped; `pairs_needed` is what a row that can't be
-    told would take."""
+    """What is concluded of a row. Effects (`estimate`, bounds) are natural logarithms of B's time over A's; `low`,
+    `high` bound the interval of confidence 1 - `level`, and `same_low`, `same_high` that of 1 - 2 `level`, which lies
+    within the margin where the row is the same; `outliers` counts pairs beyond 10 scaled deviations, none of which is
+    dropped; `pairs_needed` is what a row that can't be told would take."""
 
     verdict: Verdict
     stage: Stage
@@ -80,9 +82,11 @@ class Judgement:
 
 
 def signed_rank_p(effects: Sequence[float]) -> float | None:
-    """How often effects that have no direction would lean to one side as much as these: Wilcoxon's signed-rank test, two-sided, exact.
+    """How often effects that have no direction would lean to one side as much as these: Wilcoxon's signed-rank test,
+    two-sided, exact.
 
-    Effects of zero are left out, as Wilcoxon did; equal ones share their ranks, and the distribution is that of these very ranks.
+    Effects of zero are left out, as Wilcoxon did; equal ones share their ranks, and the distribution is that of these
+    very ranks.
     """
     if not effects:
         return None
@@ -95,8 +99,8 @@ def signed_rank_p(effects: Sequence[float]) -> float | None:
 
 
 def holm(ps: Mapping[str, float], rows: int | None = None) -> dict[str, float]:
-    """Adjusted p of a family: those at most alpha contain any false one with a probability of at most alpha (Holm 1979). Of a family of
-    `rows` of which some have ended before, those that are left are corrected for all."""
+    """Adjusted p of a family: those at most alpha contain any false one with a probability of at most alpha (Holm
+    1979). Of a family of `rows` of which some have ended before, those that are left are corrected for all."""
     adjusted: dict[str, float] = {}
     so_far = 0.0
     for place, row in enumerate(sorted(ps, key=lambda row: ps[row])):
@@ -106,14 +110,17 @@ def holm(ps: Mapping[str, float], rows: int | None = None) -> dict[str, float]:
 
 
 def deciding_pairs(rows: int, alpha: float = 0.05, fewest: int = 16) -> int:
-    """The pairs that each of so many rows gets: so many that one of them may point the wrong way, however far off it is, and the first
-    of the family still reaches what the last look has of alpha / rows. That is five or six more than n pairs that all agree would take,
-    whose p is 2/2^n."""
-    return next(pairs for pairs in itertools.count(fewest) if _p_with_one_astray(pairs) <= (1 - EARLY_SHARE) * alpha / rows)
+    """The pairs that each of so many rows gets: so many that one of them may point the wrong way, however far off it
+    is, and the first of the family still reaches what the last look has of alpha / rows. That is five or six more than
+    n pairs that all agree would take, whose p is 2/2^n."""
+    return next(
+        pairs for pairs in itertools.count(fewest) if _p_with_one_astray(pairs) <= (1 - EARLY_SHARE) * alpha / rows
+    )
 
 
 def screened(effects: Sequence[float], margin: float) -> Judgement | None:
-    """`same`, if the screen's pairs already show it; else nothing: such a row goes on to fresh pairs, which alone will decide."""
+    """`same`, if the screen's pairs already show it; else nothing: such a row goes on to fresh pairs, which alone will
+    decide."""
     judgement = _described(effects, "screen", LEVEL)
     if not _is_within(judgement, math.log1p(margin)):
         return None
@@ -121,20 +128,32 @@ def screened(effects: Sequence[float], margin: float) -> Judgement | None:
     return judgement
 
 
-def clear(effects: Mapping[str, Sequence[float]], margins: Mapping[str, float], alpha: float, rows: int) -> dict[str, Judgement]:
-    """The early look: the verdicts of those rows of a family of `rows` whose first `EARLY_PAIRS` pairs already show one."""
+def clear(
+    effects: Mapping[str, Sequence[float]], margins: Mapping[str, float], alpha: float, rows: int
+) -> dict[str, Judgement]:
+    """The early look: the verdicts of those rows of a family of `rows` whose first `EARLY_PAIRS` pairs already show
+    one."""
     early = {row: pairs[:EARLY_PAIRS] for row, pairs in effects.items()}
     judged = _judged(early, margins, alpha, rows, "early look", EARLY_SHARE)
     return {row: judgement for row, judgement in judged.items() if judgement.verdict != "can't tell"}
 
 
-def decide(effects: Mapping[str, Sequence[float]], margins: Mapping[str, float], alpha: float, rows: int | None = None) -> dict[str, Judgement]:
-    """The last look: the verdicts of these rows, which are those of a family of `rows` that the early look has left; all, by default. A
-    row without pairs is a ValueError: silence is never a verdict."""
+def decide(
+    effects: Mapping[str, Sequence[float]], margins: Mapping[str, float], alpha: float, rows: int | None = None
+) -> dict[str, Judgement]:
+    """The last look: the verdicts of these rows, which are those of a family of `rows` that the early look has left;
+    all, by default. A row without pairs is a ValueError: silence is never a verdict."""
     return _judged(effects, margins, alpha, rows or len(effects), "decision", 1 - EARLY_SHARE)
 
 
-def _judged(effects: Mapping[str, Sequence[float]], margins: Mapping[str, float], alpha: float, rows: int, stage: Stage, share: float) -> dict[str, Judgement]:
+def _judged(
+    effects: Mapping[str, Sequence[float]],
+    margins: Mapping[str, float],
+    alpha: float,
+    rows: int,
+    stage: Stage,
+    share: float,
+) -> dict[str, Judgement]:
     ps = _ps(effects)
     adjusted = holm(ps, rows)
     judgements: dict[str, Judgement] = {}
@@ -158,21 +177,26 @@ def outliers(effects: Sequence[float]) -> int:
 
 
 def scatter(effects: Sequence[float]) -> float:
-    """The scatter of pairs by their median absolute deviation, scaled so that it is the standard deviation where they scatter normally:
-    outliers, which would be most of a standard deviation, do not count."""
+    """The scatter of pairs by their median absolute deviation, scaled so that it is the standard deviation where they
+    scatter normally: outliers, which would be most of a standard deviation, do not count."""
     middle = statistics.median(effects)
     return max(FINEST_DEVIATION, 1.4826 * statistics.median([abs(effect - middle) for effect in effects]))
 
 
 def alarms(controls: Mapping[str, Sequence[float]], alpha: float) -> dict[str, tuple[float, bool]]:
-    """The adjusted p of every control, a family of their own, and whether it alarms. There is no margin: both sides of a control are
-    the same program, so any lean that the test can see, however small, comes from the measuring."""
+    """The adjusted p of every control, a family of their own, and whether it alarms. There is no margin: both sides of
+    a control are the same program, so any lean that the test can see, however small, comes from the measuring."""
     return {row: (p, p <= alpha) for row, p in holm(_ps(controls)).items()}
 
 
-def outcome(judgements: Mapping[str, Judgement], alarmed: Collection[str], identical: int, counted: Collection[AllocationVerdict] = ()) -> Outcome:
-    """What the whole comparison says. A control that alarmed voids everything; `identical` rows are certain, and so are those whose allocations
-    were `counted`, so they count as judged; where nothing was judged, nothing is fine."""
+def outcome(
+    judgements: Mapping[str, Judgement],
+    alarmed: Collection[str],
+    identical: int,
+    counted: Collection[AllocationVerdict] = (),
+) -> Outcome:
+    """What the whole comparison says. A control that alarmed voids everything; `identical` rows are certain, and so are
+    those whose allocations were `counted`, so they count as judged; where nothing was judged, nothing is fine."""
     if alarmed:
         return "contaminated"
     if "more allocations" in counted and not any(judgement.verdict == "slower" for judgement in judgements.values()):
@@ -182,14 +206,25 @@ def outcome(judgements: Mapping[str, Judgement], alarmed: Collection[str], ident
     return "slower" if any(judgement.verdict == "slower" for judgement in judgements.values()) else "fine"
 
 
-def unlike(differences: Mapping[str, Sequence[Sequence[float] | None]], smallest: Sequence[float]) -> list[tuple[str, int]]:
-    """The pairs (row, index) whose sides met unlike conditions, the most unlike first: in some condition they differ by more than 99 %
-    of the run's pairs do, and by more than the smallest difference that matters (positive). It never sees an effect."""
-    met = {(row, index): [abs(one) for one in pair] for row, pairs in differences.items() for index, pair in enumerate(pairs) if pair is not None}
+def unlike(
+    differences: Mapping[str, Sequence[Sequence[float] | None]], smallest: Sequence[float]
+) -> list[tuple[str, int]]:
+    """The pairs (row, index) whose sides met unlike conditions, the most unlike first: in some condition they differ by
+    more than 99 % of the run's pairs do, and by more than the smallest difference that matters (positive). It never
+    sees an effect."""
+    met = {
+        (row, index): [abs(one) for one in pair]
+        for row, pairs in differences.items()
+        for index, pair in enumerate(pairs)
+        if pair is not None
+    }
     if not met:
         return []
     columns = zip(*met.values(), strict=True)
-    limits = [max(least, sorted(column)[math.ceil(0.99 * len(column)) - 1]) for least, column in zip(smallest, columns, strict=True)]
+    limits = [
+        max(least, sorted(column)[math.ceil(0.99 * len(column)) - 1])
+        for least, column in zip(smallest, columns, strict=True)
+    ]
     excess = {place: max(one / limit for one, limit in zip(pair, limits, strict=True)) for place, pair in met.items()}
     return sorted((place for place in excess if excess[place] > 1), key=lambda place: -excess[place])
 
@@ -199,25 +234,32 @@ def margin_of(share: float, row_ns: float) -> float:
     return max(share, 1 / row_ns)
 
 
-def smallest_visible(deviation: float, pairs: int, rows: int, margin: float, alpha: float = 0.05, power: float = 0.8) -> float:
-    """The smallest true slow-down, as a share, that is called `slower` this often, where the effects of pairs scatter normally with
-    this standard deviation and the row is the first of its family; infinite where so few pairs can never say it of so many rows.
+def smallest_visible(
+    deviation: float, pairs: int, rows: int, margin: float, alpha: float = 0.05, power: float = 0.8
+) -> float:
+    """The smallest true slow-down, as a share, that is called `slower` this often, where the effects of pairs scatter
+    normally with this standard deviation and the row is the first of its family; infinite where so few pairs can never
+    say it of so many rows.
 
-    `slower` takes an estimate beyond ln(1 + margin), and p at most the last look's share of alpha / rows, which is the same as an interval
-    of that level above 0 (Hollander & Wolfe 3.3: the interval is what the test does not reject). Both move with the effect and
-    scale with the deviation, so with the estimate H and the lower end L of standard normal pairs a row is called slower from
-    max(ln(1 + margin) - deviation H, -deviation L) on. The answer is the `power` quantile of that, over simulated H and L.
+    `slower` takes an estimate beyond ln(1 + margin), and p at most the last look's share of alpha / rows, which is the
+    same as an interval of that level above 0 (Hollander & Wolfe 3.3: the interval is what the test does not reject).
+    Both move with the effect and scale with the deviation, so with the estimate H and the lower end L of standard
+    normal pairs a row is called slower from max(ln(1 + margin) - deviation H, -deviation L) on. The answer is the
+    `power` quantile of that, over simulated H and L.
     """
     level = (1 - EARLY_SHARE) * alpha / rows
     if 2 / 2**pairs >= level:
         return math.inf
-    needed = sorted(max(math.log1p(margin) - deviation * middle, -deviation * low) for middle, low in _standard_rows(pairs, 1 - level))
+    needed = sorted(
+        max(math.log1p(margin) - deviation * middle, -deviation * low)
+        for middle, low in _standard_rows(pairs, 1 - level)
+    )
     return math.expm1(needed[math.ceil(power * len(needed)) - 1])
 
 
 def bound(failures: int, trials: int, confidence: float = 0.95) -> float | None:
-    """The highest rate at which no more failures than these are still credible: one-sided and exact (Clopper & Pearson 1934); 0 of 59
-    is "at most 5 %". Nothing of no trials."""
+    """The highest rate at which no more failures than these are still credible: one-sided and exact (Clopper & Pearson
+    1934); 0 of 59 is "at most 5 %". Nothing of no trials."""
     if not trials:
         return None
     if failures == trials:
@@ -266,22 +308,30 @@ def _described(effects: Sequence[float], stage: Stage, level: float) -> Judgemen
     wide, narrow = estimates.location(effects, 1 - level), estimates.location(effects, 1 - 2 * level)
     if wide is None or narrow is None:
         raise ValueError("a row without pairs cannot be judged")
-    found = Judgement("can't tell", stage, len(effects), wide.middle, wide.low, wide.high, narrow.low, narrow.high, level=level)
+    found = Judgement(
+        "can't tell", stage, len(effects), wide.middle, wide.low, wide.high, narrow.low, narrow.high, level=level
+    )
     found.outliers = outliers(effects)
     return found
 
 
 def _is_within(judgement: Judgement, limit: float) -> bool:
-    return judgement.same_low is not None and judgement.same_high is not None and -limit <= judgement.same_low and judgement.same_high <= limit
+    return (
+        judgement.same_low is not None
+        and judgement.same_high is not None
+        and -limit <= judgement.same_low
+        and judgement.same_high <= limit
+    )
 
 
 def _pairs_needed(judgement: Judgement, limit: float, rows: int, alpha: float) -> int | None:
-    """How many fresh pairs would tell with a chance of 80 % at least, if the truth is this estimate and the scatter stays; nothing where
-    that is more than `MOST_PAIRS`, as with an estimate at the margin itself.
+    """How many fresh pairs would tell with a chance of 80 % at least, if the truth is this estimate and the scatter
+    stays; nothing where that is more than `MOST_PAIRS`, as with an estimate at the margin itself.
 
-    The usual formula, n = ((z of the test + z of the chance) deviation / distance)^2 (Chow, Wang & Shao, Sample Size Calculations, ch. 3),
-    where deviation / sqrt(n now) is the half width of the interval for `same` over its z. For `same` the distance is that from the estimate to the
-    margin; beyond the margin it is that to 0 for p, and the estimate has to stay beyond the margin, too.
+    The usual formula, n = ((z of the test + z of the chance) deviation / distance)^2 (Chow, Wang & Shao, Sample Size
+    Calculations, ch. 3), where deviation / sqrt(n now) is the half width of the interval for `same` over its z. For
+    `same` the distance is that from the estimate to the margin; beyond the margin it is that to 0 for p, and the
+    estimate has to stay beyond the margin, too.
     """
     fewest = max(deciding_pairs(rows, alpha / (1 - EARLY_SHARE)), judgement.pairs + 1)
     if judgement.same_low is None or judgement.same_high is None:
@@ -289,7 +339,11 @@ def _pairs_needed(judgement: Judgement, limit: float, rows: int, alpha: float) -
     chance, size = _deviate(0.2), abs(judgement.estimate)
     same = _deviate(2 * judgement.level)
     error = (judgement.same_high - judgement.same_low) / 2 / same
-    distances = [(size, _deviate(alpha / rows) + chance), (size - limit, chance)] if size > limit else [(limit - size, same + chance)]
+    distances = (
+        [(size, _deviate(alpha / rows) + chance), (size - limit, chance)]
+        if size > limit
+        else [(limit - size, same + chance)]
+    )
     needed = max(judgement.pairs * (z * error / distance) ** 2 if distance else math.inf for distance, z in distances)
     return max(fewest, math.ceil(needed)) if needed <= MOST_PAIRS else None
 
@@ -301,14 +355,16 @@ def _deviate(p: float) -> float:
 
 @lru_cache(maxsize=64)
 def _standard_rows(pairs: int, confidence: float) -> Sequence[tuple[float, float]]:
-    """The estimate and the lower end of the interval, for simulated rows of standard normal pairs: the same ones every time."""
+    """The estimate and the lower end of the interval, for simulated rows of standard normal pairs: the same ones every
+    time."""
     rng = random.Random(pairs)
     found = (estimates.location([rng.gauss(0, 1) for _ in range(pairs)], confidence) for _ in range(_DRAWS))
     return [(one.middle, one.low) for one in found if one is not None and one.low is not None]
 
 
 def _binomial_at_most(most: int, trials: int, rate: float) -> float:
-    """The probability of at most so many successes, for a rate strictly between 0 and 1; by logarithms, since factorials overflow."""
+    """The probability of at most so many successes, for a rate strictly between 0 and 1; by logarithms, since
+    factorials overflow."""
     every, yes, no = math.lgamma(trials + 1), math.log(rate), math.log1p(-rate)
     ways = (every - math.lgamma(count + 1) - math.lgamma(trials - count + 1) for count in range(most + 1))
     return math.fsum(math.exp(way + count * yes + (trials - count) * no) for count, way in enumerate(ways))

@@ -1,9 +1,11 @@
-"""What the usual tools would have said of the same times: Criterion's verdict, and whether `critcmp -t 5` lists the row.
+"""What the usual tools would have said of the same times: Criterion's verdict, and whether `critcmp -t 5` lists the
+row.
 
-Why: a rate of false alarms means little alone. Both rules are made anew here from their sources (criterion 0.8.2, analysis/compare.rs and
-`compare_to_threshold` of report.rs; critcmp, `biggest_difference` of output.rs), since Criterion keeps no p-value and prints its verdict
-for people only. Their noise threshold and levels are their defaults. Only the number of resamples is smaller than Criterion's hundred
-thousand: it moves a p by a few thousandths, and a calibration applies the rule tens of thousands of times.
+Why: a rate of false alarms means little alone. Both rules are made anew here from their sources (criterion 0.8.2,
+analysis/compare.rs and `compare_to_threshold` of report.rs; critcmp, `biggest_difference` of output.rs), since
+Criterion keeps no p-value and prints its verdict for people only. Their noise threshold and levels are their defaults.
+Only the number of resamples is smaller than Criterion's hundred thousand: it moves a p by a few thousandths, and a
+calibration applies the rule tens of thousands of times.
 """
 
 from collections.abc import Sequence
@@ -21,7 +23,8 @@ RESAMPLES = 4000
 
 @dataclass(frozen=True)
 class Change:
-    """The change of the mean from one set of samples to another as Criterion sees it: a share, its interval, and the p of its t-test."""
+    """The change of the mean from one set of samples to another as Criterion sees it: a share, its interval, and the p
+    of its t-test."""
 
     p: float
     low: float
@@ -30,7 +33,8 @@ class Change:
 
     @property
     def changed(self) -> bool:
-        """Criterion prints that performance has improved or regressed: significant, and the interval beyond the noise threshold."""
+        """Criterion prints that performance has improved or regressed: significant, and the interval beyond the noise
+        threshold."""
         return self.p < SIGNIFICANCE and (self.low > NOISE or self.high < -NOISE)
 
     @property
@@ -40,7 +44,8 @@ class Change:
 
 
 def change(old: Sequence[float], new: Sequence[float], seed: int) -> Change | None:
-    """Compares two sets of times of one operation; nothing where one has fewer than the two samples that a variance needs."""
+    """Compares two sets of times of one operation; nothing where one has fewer than the two samples that a variance
+    needs."""
     if min(len(old), len(new)) < 2:
         return None
     rng = numpy.random.default_rng(seed)
@@ -54,9 +59,13 @@ def change(old: Sequence[float], new: Sequence[float], seed: int) -> Change | No
     below = int((ts < t).sum())
     p = 2 * min(below, len(ts) - below) / len(ts) if len(ts) else 1.0
     # ... and the interval draws each from itself.
-    ratios = rng.choice(now, (RESAMPLES, len(now))).mean(axis=1) / rng.choice(base, (RESAMPLES, len(base))).mean(axis=1) - 1
+    ratios = (
+        rng.choice(now, (RESAMPLES, len(now))).mean(axis=1) / rng.choice(base, (RESAMPLES, len(base))).mean(axis=1) - 1
+    )
     low, high = numpy.quantile(ratios, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-    return Change(round(p, 4), round(float(low), 5), round(float(high), 5), round(float(now.mean() / base.mean() - 1), 5))
+    return Change(
+        round(p, 4), round(float(low), 5), round(float(high), 5), round(float(now.mean() / base.mean() - 1), 5)
+    )
 
 
 def _t(a: NDArray[numpy.float64], b: NDArray[numpy.float64]) -> NDArray[numpy.float64]:

@@ -1,9 +1,9 @@
 """A comparison of two sides on disk: the one home of its format, of reading it and of writing it.
 
-Why a format of its own: a run holds times and ratios, a comparison holds effects of pairs and what was concluded from them. Everything
-a verdict rests on stands here (the effect of every pair, the seed that placed its code, what its two sides met), so that `explain` can
-say why, `more` can go on, and a person can judge anew by another rule. It is replaced by rename after every job, so a comparison that
-was cut off at any moment is still one, and goes on.
+Why a format of its own: a run holds times and ratios, a comparison holds effects of pairs and what was concluded from
+them. Everything a verdict rests on stands here (the effect of every pair, the seed that placed its code, what its two
+sides met), so that `explain` can say why, `more` can go on, and a person can judge anew by another rule. It is replaced
+by rename after every job, so a comparison that was cut off at any moment is still one, and goes on.
 
 History of the format:
   schema 1: the first. Effects are natural logarithms of B's time over A's, times are nanoseconds an operation.
@@ -26,13 +26,15 @@ from run_benches.store.runs import Build, Facts, Job, Machine
 SCHEMA = 3
 
 State = Literal["judged", "identical", "one_side", "not_run", "invalid", "left_out"]
-"""How a row ended. `identical`: the loaded bytes of both binaries are the same, so it is not run; `one_side`: only A or only B has it;
-`left_out`: no word chose it, or nothing that it stands on changed. A row is `not_run` from the moment it is planned."""
+"""How a row ended. `identical`: the loaded bytes of both binaries are the same, so it is not run; `one_side`: only A or
+only B has it; `left_out`: no word chose it, or nothing that it stands on changed. A row is `not_run` from the moment it
+is planned."""
 
 
 @dataclass
 class Side:
-    """One of the two. `settings` go into the environment of its processes; `code` is a fingerprint of the loaded bytes, by target."""
+    """One of the two. `settings` go into the environment of its processes; `code` is a fingerprint of the loaded bytes,
+    by target."""
 
     name: str
     commit: str
@@ -45,8 +47,8 @@ class Side:
 
 @dataclass
 class Point:
-    """A pair of a row. `unlike` is by how much its sides met other conditions: the share of time spent waiting for a core, major
-    and minor faults, involuntary switches (B less A); absent where the kernel does not say."""
+    """A pair of a row. `unlike` is by how much its sides met other conditions: the share of time spent waiting for a
+    core, major and minor faults, involuntary switches (B less A); absent where the kernel does not say."""
 
     pair: int
     effect: float
@@ -57,8 +59,9 @@ class Point:
 
 @dataclass
 class Witness:
-    """What noise cannot touch, on side A and on side B: instructions an operation under callgrind, allocations an operation, and
-    the engine's counters an operation. Each is absent where nobody counted; `reason` says why instructions are."""
+    """What noise cannot touch, on side A and on side B: instructions an operation under callgrind, allocations an
+    operation, and the engine's counters an operation. Each is absent where nobody counted; `reason` says why
+    instructions are."""
 
     instructions: tuple[float, float] | None = None
     allocations: tuple[float, float] | None = None
@@ -68,7 +71,8 @@ class Witness:
 
 @dataclass
 class Allocations:
-    """The verdict of a row whose limit of allocations was passed: what an operation allocates on side A and on side B, and the limit."""
+    """The verdict of a row whose limit of allocations was passed: what an operation allocates on side A and on side B,
+    and the limit."""
 
     verdict: AllocationVerdict
     a: float
@@ -78,9 +82,10 @@ class Allocations:
 
 @dataclass
 class Row:
-    """A row of the comparison: how it ended and on which pairs that rests. `margin` is the share within which it counts as the same;
-    `set_aside` are pairs whose sides met unlike conditions and that were run again, `earlier` those of earlier tries (`more`). A judged row
-    has a judgement of its times, or `allocations`; `refusals` are those of the engine for which a pair was run again."""
+    """A row of the comparison: how it ended and on which pairs that rests. `margin` is the share within which it counts
+    as the same; `set_aside` are pairs whose sides met unlike conditions and that were run again, `earlier` those of
+    earlier tries (`more`). A judged row has a judgement of its times, or `allocations`; `refusals` are those of the
+    engine for which a pair was run again."""
 
     state: State
     reasons: list[str]
@@ -98,7 +103,8 @@ class Row:
 
 @dataclass
 class Control:
-    """A compared with itself, linked anew on either side: a sentinel that touches no code of the project, or one of A's own rows."""
+    """A compared with itself, linked anew on either side: a sentinel that touches no code of the project, or one of A's
+    own rows."""
 
     kind: Literal["sentinel", "row"]
     pairs: list[Point] = field(default_factory=list)
@@ -108,8 +114,8 @@ class Control:
 
 @dataclass
 class Share:
-    """A rung above the guilty layer: its change in nanoseconds an operation with the 95 % interval, and the share of it that the
-    guilty rung's change explains (absent where the rung's own change could not be seen)."""
+    """A rung above the guilty layer: its change in nanoseconds an operation with the 95 % interval, and the share of it
+    that the guilty rung's change explains (absent where the rung's own change could not be seen)."""
 
     id: str
     rung: str
@@ -130,9 +136,10 @@ class Attribution:
 
 @dataclass
 class Design:
-    """How the verdicts were made; decided before the first pair, but for `deciding_pairs` and `decided_rows`, which the screen decides, and
-    `reruns` (pairs by row), which their conditions decide. `alpha` is the level of the family of rows, `control_alpha` that of the controls;
-    the second try (`more`) judges fresh pairs at half of the first one's level, and so on, so all tries together stay below twice it."""
+    """How the verdicts were made; decided before the first pair, but for `deciding_pairs` and `decided_rows`, which the
+    screen decides, and `reruns` (pairs by row), which their conditions decide. `alpha` is the level of the family of
+    rows, `control_alpha` that of the controls; the second try (`more`) judges fresh pairs at half of the first one's
+    level, and so on, so all tries together stay below twice it."""
 
     seed: int
     alpha: float
@@ -207,4 +214,10 @@ def stored() -> list[Path]:
 
 def find(name: str | None) -> Path:
     """The comparison that a person means."""
-    return stored_file.find(name, stored(), [], "comparison", "run-benches.py compare, which holds the working tree against where it left main")
+    return stored_file.find(
+        name,
+        stored(),
+        [],
+        "comparison",
+        "run-benches.py compare, which holds the working tree against where it left main",
+    )

@@ -1,9 +1,9 @@
 """What a stored figure depends on, as hashes: if they are others now, the figure is stale.
 
-Why not the commit: a sentence in a document makes another commit, and no other program. Of a layer and of a scenario there is a hash for each part
-of the sources that it reaches, over tokens, so that a comment and a test change none, and what has changed can be named; one over the packages
-that it links; and one over the settings of the build. Of what judges a scenario there is one over files, and of our own error rates, which the
-runner itself makes.
+Why not the commit: a sentence in a document makes another commit, and no other program. Of a layer and of a scenario
+there is a hash for each part of the sources that it reaches, over tokens, so that a comment and a test change none, and
+what has changed can be named; one over the packages that it links; and one over the settings of the build. Of what
+judges a scenario there is one over files, and of our own error rates, which the runner itself makes.
 """
 
 import hashlib
@@ -45,14 +45,20 @@ JUDGING = (
 def of_layer(sources: Sources, layer: str) -> Parts:
     """What the figures of a layer depend on."""
     parts = sources.of_bench(layer)
-    words = {word for part in parts if part.startswith("benches/") for path in sources.parts[part] for word in sources.tokens[path]}
+    words = {
+        word
+        for part in parts
+        if part.startswith("benches/")
+        for path in sources.parts[part]
+        for word in sources.tokens[path]
+    }
     linked = [*_linked(sources, "Cargo.toml", words), *_linked(sources, f"{reach.HARNESS}/Cargo.toml")]
     return _of_parts(sources, parts) | {PACKAGES: _digest(linked)} | _build(sources)
 
 
 def of_scenarios(sources: Sources, names: Iterable[str]) -> Parts:
-    """What the figures of load tests of these scenarios depend on: on the server, on the tool, on what they declare, and on what runs beside and
-    who judges it."""
+    """What the figures of load tests of these scenarios depend on: on the server, on the tool, on what they declare,
+    and on what runs beside and who judges it."""
     declared = [*(f"load/scenarios/{name}.toml" for name in names), *sources.under("load/schedules")]
     linked = [*_linked(sources, "Cargo.toml"), *_linked(sources, "load/Cargo.toml")]
     own = {path: _digest([_canonical(sources, path)]) for path in declared}
@@ -74,7 +80,11 @@ def of_files(paths: Sequence[str]) -> str | None:
     listed = _git("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *paths)
     files = sorted(file for file in (listed or "").split("\0") if file and (ROOT / file).is_file())
     hashes = _git("hash-object", "--stdin-paths", said="\n".join(files))
-    return _digest(f"{content} {file}" for content, file in zip(hashes.split(), files, strict=True)) if files and hashes else None
+    return (
+        _digest(f"{content} {file}" for content, file in zip(hashes.split(), files, strict=True))
+        if files and hashes
+        else None
+    )
 
 
 def _of_parts(sources: Sources, parts: Iterable[str]) -> Parts:
@@ -82,10 +92,15 @@ def _of_parts(sources: Sources, parts: Iterable[str]) -> Parts:
 
 
 def _linked(sources: Sources, manifest: str, words: frozenset[str] | set[str] = frozenset()) -> list[str]:
-    """The packages that a package of ours links, with how it asks for them; those for tests and benches alone where a word names them."""
+    """The packages that a package of ours links, with how it asks for them; those for tests and benches alone where a
+    word names them."""
     declared = sources.toml(manifest)
     always = declared.get("dependencies", {})
-    more = {name: how for name, how in declared.get("dev-dependencies", {}).items() if words and (name in always or name.replace("-", "_") in words)}
+    more = {
+        name: how
+        for name, how in declared.get("dev-dependencies", {}).items()
+        if words and (name in always or name.replace("-", "_") in words)
+    }
     asked = always | {f"{name} of benches": how for name, how in more.items()}
     known: dict[str, list[dict[str, Any]]] = {}
     for package in sources.toml("Cargo.lock").get("package", []):
@@ -106,17 +121,43 @@ def _linked(sources: Sources, manifest: str, words: frozenset[str] | set[str] = 
 def _build(sources: Sources) -> Parts:
     """How the compiler is called, and which it is where that is settled here."""
     manifest = sources.toml("Cargo.toml")
-    of_crates = [manifest.get("package", {}).get("edition"), manifest.get("features"), manifest.get("workspace", {}).get("resolver")]
+    of_crates = [
+        manifest.get("package", {}).get("edition"),
+        manifest.get("features"),
+        manifest.get("workspace", {}).get("resolver"),
+    ]
     settings = [manifest.get("profile"), of_crates, _features(sources), sources.toml(".cargo/config.toml")]
-    return {BUILD: _digest([json.dumps(settings, sort_keys=True), *map(sources.text, ("build.rs", "rust-toolchain.toml", "rust-toolchain"))])}
+    return {
+        BUILD: _digest(
+            [
+                json.dumps(settings, sort_keys=True),
+                *map(sources.text, ("build.rs", "rust-toolchain.toml", "rust-toolchain")),
+            ]
+        )
+    }
 
 
 def _features(sources: Sources) -> list[Any]:
-    """The features that any package of the workspace asks of another: all are built together, and so with the features of all."""
-    members = ["Cargo.toml", *(f"{member}/Cargo.toml" for member in sources.toml("Cargo.toml").get("workspace", {}).get("members", []))]
-    tables = [sources.toml(member).get(table, {}) for member in members for table in ("dependencies", "dev-dependencies", "build-dependencies")]
-    asked = [(name, how.get("features", []), how.get("default-features")) for table in tables for name, how in table.items() if isinstance(how, dict)]
-    return sorted([name, sorted(features), default] for name, features, default in asked if features or default is False)
+    """The features that any package of the workspace asks of another: all are built together, and so with the features
+    of all."""
+    members = [
+        "Cargo.toml",
+        *(f"{member}/Cargo.toml" for member in sources.toml("Cargo.toml").get("workspace", {}).get("members", [])),
+    ]
+    tables = [
+        sources.toml(member).get(table, {})
+        for member in members
+        for table in ("dependencies", "dev-dependencies", "build-dependencies")
+    ]
+    asked = [
+        (name, how.get("features", []), how.get("default-features"))
+        for table in tables
+        for name, how in table.items()
+        if isinstance(how, dict)
+    ]
+    return sorted(
+        [name, sorted(features), default] for name, features, default in asked if features or default is False
+    )
 
 
 def _canonical(sources: Sources, path: str) -> str:

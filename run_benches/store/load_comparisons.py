@@ -1,7 +1,9 @@
-"""A comparison of two servers under load on disk: the figures of both sides of every pair of servers, and what was concluded from them.
+"""A comparison of two servers under load on disk: the figures of both sides of every pair of servers, and what was
+concluded from them.
 
-Why a format of its own: a comparison of benches holds effects of rows that the harness timed; here a pair is two whole servers, and a
-row is a figure of one of their runs. The runs themselves lie in the folder beside it, as the load tool stored them.
+Why a format of its own: a comparison of benches holds effects of rows that the harness timed; here a pair is two whole
+servers, and a row is a figure of one of their runs. The runs themselves lie in the folder beside it, as the load tool
+stored them.
 
 History of the format:
   schema 1: the first.
@@ -41,10 +43,10 @@ class Side:
 
 @dataclass
 class Row:
-    """A figure of side A and of side B, one of each for every pair of servers: nanoseconds, but for requests per right answer. `times` says
-    of what a quantile is: `response` from the intended start (open loop), `service` from the start (closed loop), `last arrival` of a message
-    at its subscribers. A row that a side of a
-    pair has no figure of is not judged, for that `reason`."""
+    """A figure of side A and of side B, one of each for every pair of servers: nanoseconds, but for requests per right
+    answer. `times` says of what a quantile is: `response` from the intended start (open loop), `service` from the start
+    (closed loop), `last arrival` of a message at its subscribers. A row that a side of a pair has no figure of is not
+    judged, for that `reason`."""
 
     kind: Kind
     times: Literal["response", "service", "last arrival"] | None
@@ -60,10 +62,10 @@ class Row:
 
 @dataclass
 class LoadComparison:
-    """One comparison. `pairs` were planned before the second pair, by the number of rows; `margin` is the share within which a row is
-    the same. `validities` counts the runs by their validity; a pair of which a run is invalid has no figures, and stands in `invalid`
-    with the reason. `counts` are those of all counted pairs, by side (`a`, `b`). One that was interrupted, or had too many invalid pairs,
-    is not complete, and none of its rows is judged."""
+    """One comparison. `pairs` were planned before the second pair, by the number of rows; `margin` is the share within
+    which a row is the same. `validities` counts the runs by their validity; a pair of which a run is invalid has no
+    figures, and stands in `invalid` with the reason. `counts` are those of all counted pairs, by side (`a`, `b`). One
+    that was interrupted, or had too many invalid pairs, is not complete, and none of its rows is judged."""
 
     schema: int
     tool: Tool

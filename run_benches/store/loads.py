@@ -1,8 +1,9 @@
 """Load tests on disk: what was planned and what came of it, around the results that the load tool itself stored.
 
-Why the results stand in it as they are: the load tool judges them by its own rules and can judge them again (`load check`), so nothing
-of them is left out or computed anew here. What the runner adds is what it adds to a run of benches: the revision, the machine, the
-build, and one state for every scenario that was planned. Histograms stay beside it, in the folder of the run.
+Why the results stand in it as they are: the load tool judges them by its own rules and can judge them again (`load
+check`), so nothing of them is left out or computed anew here. What the runner adds is what it adds to a run of benches:
+the revision, the machine, the build, and one state for every scenario that was planned. Histograms stay beside it, in
+the folder of the run.
 
 History of the format:
   schema 1: the first; results are of formats 1 and 2 of the load tool. In format 1 the window of an open loop ended with the last
@@ -68,8 +69,18 @@ class Counts:
 
     def plus(self, other: "Counts") -> "Counts":
         """Of both."""
-        failed = {name: self.failed.get(name, 0) + other.failed.get(name, 0) for name in sorted(self.failed | other.failed)}
-        return Counts(self.scheduled + other.scheduled, self.dropped + other.dropped, self.sent + other.sent, self.ok + other.ok, self.censored + other.censored, failed, self.refused + other.refused)
+        failed = {
+            name: self.failed.get(name, 0) + other.failed.get(name, 0) for name in sorted(self.failed | other.failed)
+        }
+        return Counts(
+            self.scheduled + other.scheduled,
+            self.dropped + other.dropped,
+            self.sent + other.sent,
+            self.ok + other.ok,
+            self.censored + other.censored,
+            failed,
+            self.refused + other.refused,
+        )
 
 
 NONE = Counts(0, 0, 0, 0, 0, {})
@@ -170,7 +181,8 @@ class Load:
 
 @dataclass
 class Data:
-    """The table that requests are about, or the stream; the database that has them, where it is not a directory of the server."""
+    """The table that requests are about, or the stream; the database that has them, where it is not a directory of the
+    server."""
 
     table: str | None = None
     stream: str | None = None
@@ -215,7 +227,8 @@ class Kept:
 
 @dataclass
 class Deliveries:
-    """What came to the subscribers of one kind; `lag` runs from the intended start of an append, `lag_from_start` from its start, to each arrival."""
+    """What came to the subscribers of one kind; `lag` runs from the intended start of an append, `lag_from_start` from
+    its start, to each arrival."""
 
     due: int
     missing: int
@@ -235,7 +248,8 @@ class Subscribed:
 
 @dataclass
 class FanOut:
-    """What came of messages to at most `up_to` targets, and to more than those of the one before; of the last without a bound."""
+    """What came of messages to at most `up_to` targets, and to more than those of the one before; of the last without a
+    bound."""
 
     up_to: int | None
     answered: int
@@ -245,8 +259,8 @@ class FanOut:
 
 @dataclass
 class Multicasts:
-    """What came of messages: targets and their states as answers say, and what subscribers received. `lag` runs from the intended start of a
-    request to each arrival, `last_lag` to the last of each message."""
+    """What came of messages: targets and their states as answers say, and what subscribers received. `lag` runs from
+    the intended start of a request to each arrival, `last_lag` to the last of each message."""
 
     answered: int
     unanswered: int
@@ -294,7 +308,8 @@ class Pinned:
 
 @dataclass
 class Limited:
-    """The quota of a server: what set it, and in how many periods the server had used it up, where the kernel counts them."""
+    """The quota of a server: what set it, and in how many periods the server had used it up, where the kernel counts
+    them."""
 
     mechanism: str
     throttled_periods: int | None
@@ -302,7 +317,8 @@ class Limited:
 
 @dataclass
 class Beside:
-    """A broker or a database beside the servers, and the CPU that it used over the windows, where it was started for them."""
+    """A broker or a database beside the servers, and the CPU that it used over the windows, where it was started for
+    them."""
 
     program: str
     version: str
@@ -346,7 +362,8 @@ Curves = dict[str, dict[str, list[Quantile]]]
 
 @dataclass
 class Cell:
-    """A planned scenario: how it ended, why if it did not run, the load tool's result as it was stored, and its percentile curves."""
+    """A planned scenario: how it ended, why if it did not run, the load tool's result as it was stored, and its
+    percentile curves."""
 
     state: State
     reasons: list[str]
@@ -392,7 +409,9 @@ def load_set(path: Path) -> dict[str, LoadRun]:
     for scenario, run in found.items():
         others = {_scenario_of(name, found) for name in run.scenarios} - {scenario}
         if others:
-            raise Complaint(f"{shown(path / scenario)}.json has load tests of {', '.join(sorted(others))}, where it should have those of {scenario} alone")
+            raise Complaint(
+                f"{shown(path / scenario)}.json has load tests of {', '.join(sorted(others))}, where it should have those of {scenario} alone"
+            )
     return found
 
 
@@ -449,7 +468,9 @@ def _load(path: Path) -> LoadRun:
 def check_format(result: dict[str, Any], path: Path) -> None:
     """Complains about a result of a format that is not read here."""
     if result.get("format") not in FORMATS:
-        raise Complaint(f"{shown(path)} has a result of format {result.get('format')}, and this version reads {FORMATS[0]} to {FORMATS[-1]}: use the run-benches.py of its revision")
+        raise Complaint(
+            f"{shown(path)} has a result of format {result.get('format')}, and this version reads {FORMATS[0]} to {FORMATS[-1]}: use the run-benches.py of its revision"
+        )
 
 
 def write(run: LoadRun, path: Path) -> None:

@@ -1,8 +1,8 @@
 """The pool of a calibration on disk: the one home of its format, of reading it and of adding to it.
 
-Why a line for each job: it grows by hours of measuring that nobody wants to lose, is committed, and is read by people with other
-questions. A job's line is synced before the next job begins; a line that was cut off is not there. All figures of a pool are of the
-very same machine code: pairs of two revisions are no longer pairs of one with itself.
+Why a line for each job: it grows by hours of measuring that nobody wants to lose, is committed, and is read by people
+with other questions. A job's line is synced before the next job begins; a line that was cut off is not there. All
+figures of a pool are of the very same machine code: pairs of two revisions are no longer pairs of one with itself.
 
 History of the format:
   schema 1: the first. The first line is the origin, each other one a job. Effects are natural logarithms of B's time over A's.
@@ -32,9 +32,9 @@ RESULTS = FOLDER / "results.json"
 
 @dataclass
 class Origin:
-    """What every job of a pool shares. `code` is a fingerprint of the loaded bytes of each target, lowest layer first, `fingerprint` one
-    of the sources that measure pairs, `kinds` what kind each row is of; the commit is the one that the pool began with, of a `dirty` working tree
-    one that no branch holds."""
+    """What every job of a pool shares. `code` is a fingerprint of the loaded bytes of each target, lowest layer first,
+    `fingerprint` one of the sources that measure pairs, `kinds` what kind each row is of; the commit is the one that
+    the pool began with, of a `dirty` working tree one that no branch holds."""
 
     schema: int
     commit: str
@@ -50,8 +50,8 @@ class Origin:
 
 @dataclass(frozen=True)
 class Plant:
-    """A slow-down of side B: so many steps in each operation of a layer, made to be this share of the time of its own row;
-    no share where the steps were only weighed."""
+    """A slow-down of side B: so many steps in each operation of a layer, made to be this share of the time of its own
+    row; no share where the steps were only weighed."""
 
     layer: str
     steps: int
@@ -63,11 +63,13 @@ Kind = Literal["pair", "process", "published", "weighing", "plant", "comparison"
 
 @dataclass
 class Entry:
-    """A job that was done. `pair`: a pair of the target with itself; `process`: one that Criterion drives, against the one before it;
-    `published`: the same with its published settings, of a few rows; `weighing` and `plant`: pairs whose side B is slowed down; `comparison`: a whole one of the pool's revision with itself.
+    """A job that was done. `pair`: a pair of the target with itself; `process`: one that Criterion drives, against the
+    one before it; `published`: the same with its published settings, of a few rows; `weighing` and `plant`: pairs whose
+    side B is slowed down; `comparison`: a whole one of the pool's revision with itself.
 
-    Lists go along with `rows`: the effect of the pair, A's time of one operation, by how much its sides met other conditions (as in a
-    comparison), and what the usual tools would have made of the times (usual_tools.Change: p, low, high, mean)."""
+    Lists go along with `rows`: the effect of the pair, A's time of one operation, by how much its sides met other
+    conditions (as in a comparison), and what the usual tools would have made of the times (usual_tools.Change: p, low,
+    high, mean)."""
 
     round: int
     kind: Kind
@@ -116,8 +118,16 @@ def begin(origin: Origin, path: Path = PATH) -> Pool:
     pool = load(path)
     there = pool.origin
     likeness = there.machine.likeness(origin.machine)
-    if (there.code, there.turns, there.fingerprint) != (origin.code, origin.turns, origin.fingerprint) or not likeness.alike:
-        why = f"of another machine: {likeness.words}" if not likeness.alike else f"of {there.commit[:9]}, which is other code or another design"
+    if (there.code, there.turns, there.fingerprint) != (
+        origin.code,
+        origin.turns,
+        origin.fingerprint,
+    ) or not likeness.alike:
+        why = (
+            f"of another machine: {likeness.words}"
+            if not likeness.alike
+            else f"of {there.commit[:9]}, which is other code or another design"
+        )
         raise Complaint(f"{shown(path)} holds pairs {why}; move {shown(path.parent)} away to begin a new pool")
     if other := there.machine.other_kernel(origin.machine):
         print(f"{shown(path)} was begun under another kernel: {other}", file=sys.stderr)

@@ -1,9 +1,10 @@
 """Which sources a bench, the server and the load tool reach: what their figures can depend on.
 
-A part is a module with all files of it: `src/query` is src/query.rs and all below src/query. A bench reaches its own files, the modules of
-benches that it declares, the harness, and of the product what its own files name and all that this imports. What the shared modules of benches
-name beside that counts where a bench has no layer of its own; else it is left out: they make stores and requests with more of the product than
-a layer has. (Bytes that are loaded and have changed are found by `compare` even so, which looks at them.)
+A part is a module with all files of it: `src/query` is src/query.rs and all below src/query. A bench reaches its own
+files, the modules of benches that it declares, the harness, and of the product what its own files name and all that
+this imports. What the shared modules of benches name beside that counts where a bench has no layer of its own; else it
+is left out: they make stores and requests with more of the product than a layer has. (Bytes that are loaded and have
+changed are found by `compare` even so, which looks at them.)
 """
 
 import hashlib
@@ -23,7 +24,19 @@ HARNESS, TOOL, LAKE = "benches/harness", "load/src", "lake/src"
 JUDGES = ("run_benches/lake", "requirements-full.txt")
 """What starts the programs beside a scenario, reads what they have made, and judges it."""
 
-READ = ("src", "benches", "load", "lake", *JUDGES, "Cargo.toml", "Cargo.lock", ".cargo/config.toml", "build.rs", "rust-toolchain.toml", "rust-toolchain")
+READ = (
+    "src",
+    "benches",
+    "load",
+    "lake",
+    *JUDGES,
+    "Cargo.toml",
+    "Cargo.lock",
+    ".cargo/config.toml",
+    "build.rs",
+    "rust-toolchain.toml",
+    "rust-toolchain",
+)
 """What the figures can depend on at all."""
 
 
@@ -36,11 +49,23 @@ class Sources:
         for path, text in list(sources.items()):
             for name in rust.test_modules(text):
                 module = f"{path.removesuffix('.rs').removesuffix('/lib')}/{name}"
-                sources = {path: text for path, text in sources.items() if path != f"{module}.rs" and not path.startswith(f"{module}/")}
-        sources |= {path: text for path, text in texts.items() if path.startswith(("src/", f"{TOOL}/")) and not path.endswith(".rs")}  # included as they are
-        self.tokens = {path: rust.tokens(text) if path.endswith(".rs") else [text] for path, text in sorted(sources.items())}
+                sources = {
+                    path: text
+                    for path, text in sources.items()
+                    if path != f"{module}.rs" and not path.startswith(f"{module}/")
+                }
+        # included as they are
+        sources |= {
+            path: text
+            for path, text in texts.items()
+            if path.startswith(("src/", f"{TOOL}/")) and not path.endswith(".rs")
+        }
+        self.tokens = {
+            path: rust.tokens(text) if path.endswith(".rs") else [text] for path, text in sorted(sources.items())
+        }
         if "src/lib.rs" in self.tokens:
-            self.tokens["src/lib.rs"] = rust.without_modules(self.tokens["src/lib.rs"])  # a new module or name at the root is no other program
+            # a new module or name at the root is no other program
+            self.tokens["src/lib.rs"] = rust.without_modules(self.tokens["src/lib.rs"])
         self._tables: dict[str, dict[str, Any]] = {}
         self._inside: dict[tuple[str, str], frozenset[str]] = {}
         self.parts: dict[str, list[str]] = {}
@@ -63,7 +88,10 @@ class Sources:
     @cached_property
     def digests(self) -> dict[str, str]:
         """A hash of each part, over its paths and tokens."""
-        words = {part: "\0".join(word for path in paths for word in (path, *self.tokens[path])) for part, paths in self.parts.items()}
+        words = {
+            part: "\0".join(word for path in paths for word in (path, *self.tokens[path]))
+            for part, paths in self.parts.items()
+        }
         return {part: hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest() for part, text in words.items()}
 
     def under(self, folder: str) -> list[str]:
@@ -78,7 +106,11 @@ class Sources:
         named = {f"src/{name}" for part in naming if part in self.parts for name in self._names(part, "strata")}
         if f"src/{layer}" not in self.parts and not named & self.parts.keys():
             named = self.of_server()  # it may stand on anything
-        return benches | self._reached([f"src/{layer}", *named], self._imports) | ({HARNESS, "src/lib"} & self.parts.keys())
+        return (
+            benches
+            | self._reached([f"src/{layer}", *named], self._imports)
+            | ({HARNESS, "src/lib"} & self.parts.keys())
+        )
 
     def of_server(self) -> set[str]:
         """The parts that the server reaches."""
@@ -90,7 +122,9 @@ class Sources:
     def _names(self, part: str, crate: str) -> frozenset[str]:
         """The modules of a crate that a part names."""
         if (part, crate) not in self._inside:
-            self._inside[part, crate] = frozenset(name for path in self.parts[part] for name in rust.paths(self.tokens[path], crate))
+            self._inside[part, crate] = frozenset(
+                name for path in self.parts[part] for name in rust.paths(self.tokens[path], crate)
+            )
         return self._inside[part, crate]
 
     def _declared(self, part: str) -> list[str]:

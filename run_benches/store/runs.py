@@ -1,8 +1,8 @@
 """A run on disk: the one home of its format, of reading it and of writing it.
 
-Why: a figure is worth printing only if the run that it came from can be read again, by a later version and by another person. So a run
-carries everything that its figures depend on (what was measured, how, where, with which seed), is never overwritten, and is replaced by
-rename while it grows, so that a run cut off at any moment is still a run.
+Why: a figure is worth printing only if the run that it came from can be read again, by a later version and by another
+person. So a run carries everything that its figures depend on (what was measured, how, where, with which seed), is
+never overwritten, and is replaced by rename while it grows, so that a run cut off at any moment is still a run.
 
 History of the format:
   schema 1: the first. Times in nanoseconds an operation, one point a process; ratios are the floor's time over ours, one a pair.
@@ -21,8 +21,8 @@ History of the format:
     of the bytes that are loaded of it. Before there was one `fingerprint` over the files of everything, which is read no more: whether the code
     has changed since is not known.
 
-A set is a folder of runs of one layer each (`baselines/reference`), which are renewed one by one; a run of several layers is read as the set of
-its parts, and a set as one run where its parts are told together.
+A set is a folder of runs of one layer each (`baselines/reference`), which are renewed one by one; a run of several
+layers is read as the set of its parts, and a set as one run where its parts are told together.
 """
 
 import dataclasses
@@ -55,7 +55,8 @@ Depth = Literal["quick", "default", "full"]
 
 @dataclass
 class Floor:
-    """The row that a row is held against, and the goals for floor's time / row's time; without goals it is a peer, and either may win."""
+    """The row that a row is held against, and the goals for floor's time / row's time; without goals it is a peer, and
+    either may win."""
 
     id: str
     at_least: float | None = None
@@ -64,7 +65,8 @@ class Floor:
 
 @dataclass
 class Place:
-    """Where a row stands on an axis (threads, records, indexes, sharing) along which rows of one operation differ, and nothing else does."""
+    """Where a row stands on an axis (threads, records, indexes, sharing) along which rows of one operation differ, and
+    nothing else does."""
 
     axis: str
     x: float
@@ -101,7 +103,8 @@ class Facts:
 
 @dataclass
 class Tool:
-    """The revision that was measured. Where git did not know it, the commit is `unknown`, and whether it was dirty is not known."""
+    """The revision that was measured. Where git did not know it, the commit is `unknown`, and whether it was dirty is
+    not known."""
 
     commit: str
     dirty: bool | None
@@ -110,7 +113,8 @@ class Tool:
 
 @dataclass(frozen=True)
 class Likeness:
-    """Whether two machines are alike: in what they differ, and what one of them did not record. What is not known is never taken for equal."""
+    """Whether two machines are alike: in what they differ, and what one of them did not record. What is not known is
+    never taken for equal."""
 
     differ: list[str]
     unknown: list[str]
@@ -127,7 +131,10 @@ class Likeness:
         return "; ".join(f"{what}{', '.join(names)})" for what, names in told if names)
 
 
-PROCESSOR = {"x86_64": ("family", "model", "stepping", "caches"), "aarch64": ("implementer", "variant", "part", "revision", "caches")}
+PROCESSOR = {
+    "x86_64": ("family", "model", "stepping", "caches"),
+    "aarch64": ("implementer", "variant", "part", "revision", "caches"),
+}
 """What tells the generations of a processor apart where its name does not, by architecture."""
 
 
@@ -171,7 +178,8 @@ class Binary:
 
 @dataclass
 class Cell:
-    """One thing that was promised before the run: the time of a row, its ratio to its floor, a family (by its base), or a sentinel."""
+    """One thing that was promised before the run: the time of a row, its ratio to its floor, a family (by its base), or
+    a sentinel."""
 
     kind: Literal["time", "ratio", "family", "sentinel"]
     layer: str
@@ -189,11 +197,12 @@ class Job:
 
 @dataclass
 class Design:
-    """How the figures were made. `tuples` and `processes` are what was aimed at; each figure carries what it got. `order` is what ran;
-    after `budget_s` no more tuples are begun than an interval needs, and families with a wide interval go on up to `wide_tuples`. In a tuple
-    each lane is timed for about `lane_s`. `processes` are those of a row that has no partner; workloads, which take seconds each, run in
-    `workload_processes`, sentinels in `sentinel_processes`. Only where the binaries of each round were `linked_anew` do the intervals contain
-    what the placement of code does."""
+    """How the figures were made. `tuples` and `processes` are what was aimed at; each figure carries what it got.
+    `order` is what ran; after `budget_s` no more tuples are begun than an interval needs, and families with a wide
+    interval go on up to `wide_tuples`. In a tuple each lane is timed for about `lane_s`. `processes` are those of a row
+    that has no partner; workloads, which take seconds each, run in `workload_processes`, sentinels in
+    `sentinel_processes`. Only where the binaries of each round were `linked_anew` do the intervals contain what the
+    placement of code does."""
 
     seed: int
     processes: int
@@ -213,8 +222,8 @@ class Design:
 
 @dataclass
 class Latency:
-    """How long operations of one kind took in one process: service times of a closed loop, in nanoseconds. A quantile is null where
-    fewer than ten operations lie beyond it."""
+    """How long operations of one kind took in one process: service times of a closed loop, in nanoseconds. A quantile
+    is null where fewer than ten operations lie beyond it."""
 
     count: int
     mean_ns: float
@@ -227,8 +236,8 @@ class Latency:
 
 @dataclass
 class Turns:
-    """What a lane of a workload counted in its turns: other operations than those of its own processes, whose times and measures the row
-    has."""
+    """What a lane of a workload counted in its turns: other operations than those of its own processes, whose times and
+    measures the row has."""
 
     timed_operations: int | None
     counters: dict[str, Any] | None
@@ -244,8 +253,9 @@ class Measure:
 
 @dataclass
 class Bench:
-    """A row: its facts and, for each process that measured it, the time of one operation in nanoseconds; for workloads also latencies by
-    the kind of operation, and measures by name. The processes are the tuples of its home family, or ran the row alone."""
+    """A row: its facts and, for each process that measured it, the time of one operation in nanoseconds; for workloads
+    also latencies by the kind of operation, and measures by name. The processes are the tuples of its home family, or
+    ran the row alone."""
 
     state: State
     reasons: list[str]
@@ -262,10 +272,11 @@ class Bench:
 
 @dataclass
 class Family:
-    """Rows that take turns, in the order of the source, and the base, which has a second lane; `contrasts` says which row is held against
-    which. `tuples` counts those that ran. Where the engine stalled in the first of them, stalls are part of the cost in all (`by_total`):
-    all time counts, not the median over palindromes. `guests_ns` has the times of the rows whose home is another family, one a tuple: it ran
-    them under other conditions, so a time of there is no time of here."""
+    """Rows that take turns, in the order of the source, and the base, which has a second lane; `contrasts` says which
+    row is held against which. `tuples` counts those that ran. Where the engine stalled in the first of them, stalls are
+    part of the cost in all (`by_total`): all time counts, not the median over palindromes. `guests_ns` has the times of
+    the rows whose home is another family, one a tuple: it ran them under other conditions, so a time of there is no
+    time of here."""
 
     state: State
     reasons: list[str]
@@ -315,10 +326,11 @@ class Run:
     families: dict[str, Family] = field(default_factory=dict)
     """By their base, and a number where a base has several."""
     contrasts: dict[str, dict[str, list[float]]] = field(default_factory=dict)
-    """By row and by the row it is held against: the natural logarithms of its time over the other's, one a tuple. Of a row and itself: of
-    its second lane over its first."""
+    """By row and by the row it is held against: the natural logarithms of its time over the other's, one a tuple. Of a
+    row and itself: of its second lane over its first."""
     sentinels: dict[str, Bench] = field(default_factory=dict)
-    """Rows of the harness that use no code of the project, whatever was chosen: what they take is the doing of the machine."""
+    """Rows of the harness that use no code of the project, whatever was chosen: what they take is the doing of the
+    machine."""
     sources: dict[str, Parts] = field(default_factory=dict)
     """By layer, what its figures depend on."""
     headers: dict[str, str] = field(default_factory=dict)
@@ -347,7 +359,9 @@ def load_set(path: Path) -> dict[str, Run]:
     found = {file.stem: _load(file) for file in sorted(path.glob("*.json"))}
     for layer, run in found.items():
         if run.layers != [layer]:
-            raise Complaint(f"{shown(path / layer)}.json has rows of {', '.join(run.layers) or 'no layer'}, where it should have those of {layer} alone")
+            raise Complaint(
+                f"{shown(path / layer)}.json has rows of {', '.join(run.layers) or 'no layer'}, where it should have those of {layer} alone"
+            )
     return found
 
 
@@ -390,8 +404,17 @@ def together(parts: Mapping[str, Run]) -> Run:
     sentinels: dict[str, Bench] = {}
     for run in apart_by_start.values():
         for id, bench in run.sentinels.items():
-            sentinels[id] = dataclasses.replace(bench, points_ns=[*sentinels[id].points_ns, *bench.points_ns]) if id in sentinels else bench
-    cells = {(cell.kind, cell.id): cell for run in found for cell in run.design.plan if cell.kind != "sentinel" or cell.id in sentinels}
+            sentinels[id] = (
+                dataclasses.replace(bench, points_ns=[*sentinels[id].points_ns, *bench.points_ns])
+                if id in sentinels
+                else bench
+            )
+    cells = {
+        (cell.kind, cell.id): cell
+        for run in found
+        for cell in run.design.plan
+        if cell.kind != "sentinel" or cell.id in sentinels
+    }
     return dataclasses.replace(
         newest,
         name=None,
@@ -400,7 +423,9 @@ def together(parts: Mapping[str, Run]) -> Run:
         partial=None,
         binaries=_joined(run.binaries for run in found),
         engine=_joined(run.engine for run in found),
-        design=dataclasses.replace(newest.design, plan=list(cells.values()), order=[job for run in found for job in run.design.order]),
+        design=dataclasses.replace(
+            newest.design, plan=list(cells.values()), order=[job for run in found for job in run.design.order]
+        ),
         benches=_joined(run.benches for run in found),
         ratios=_joined(run.ratios for run in found),
         families=_joined(run.families for run in found),
@@ -418,7 +443,12 @@ def _joined(found: Iterable[Mapping[str, T]]) -> dict[str, T]:
 def _load(path: Path) -> Run:
     with stored_file.reading(path):
         run = serialization.parse(Run, _as_of_today(stored_file.content(path, SCHEMA)))
-        states: dict[str, Collection[str]] = {"time": run.benches, "ratio": run.ratios, "family": run.families, "sentinel": run.sentinels}
+        states: dict[str, Collection[str]] = {
+            "time": run.benches,
+            "ratio": run.ratios,
+            "family": run.families,
+            "sentinel": run.sentinels,
+        }
         for cell in run.design.plan:
             if cell.id not in states[cell.kind]:
                 raise serialization.Malformed(f"planned but without a state: {cell.kind} of {cell.id}")
@@ -441,9 +471,15 @@ WORKLOAD_PARTS = 10
 
 
 def _with_turns_apart(bench: Any) -> Any:
-    """A row of schema 3 or older: what a workload counted is that of its turns where it is not as much as a workload does."""
+    """A row of schema 3 or older: what a workload counted is that of its turns where it is not as much as a workload
+    does."""
     facts = bench.get("facts") if isinstance(bench, dict) else None
-    if not isinstance(facts, dict) or not facts.get("workload") or not facts.get("turn_operations") or not facts.get("timed_operations"):
+    if (
+        not isinstance(facts, dict)
+        or not facts.get("workload")
+        or not facts.get("turn_operations")
+        or not facts.get("timed_operations")
+    ):
         return bench
     whole = WORKLOAD_PARTS * facts["turn_operations"]
     if facts["timed_operations"] == whole:

@@ -1,7 +1,7 @@
 """Rust, as far as it has to be read here: the tokens of a source that can change a program.
 
-Why tokens: a comment, an empty line and a test change no program that is measured. Only files that compile are meant; of any other the answer is
-some list of its words.
+Why tokens: a comment, an empty line and a test change no program that is measured. Only files that compile are meant;
+of any other the answer is some list of its words.
 """
 
 import re
@@ -23,7 +23,25 @@ _TOKEN = re.compile(
 
 _FOR_TESTS = ["#", "[", "cfg", "(", "test", ")", "]"]
 
-_ITEMS = frozenset(("async", "const", "enum", "extern", "fn", "impl", "macro_rules", "mod", "pub", "static", "struct", "trait", "type", "unsafe", "use"))
+_ITEMS = frozenset(
+    (
+        "async",
+        "const",
+        "enum",
+        "extern",
+        "fn",
+        "impl",
+        "macro_rules",
+        "mod",
+        "pub",
+        "static",
+        "struct",
+        "trait",
+        "type",
+        "unsafe",
+        "use",
+    )
+)
 """By what an item begins that ends with its first braces, or with a semicolon before them."""
 
 
@@ -43,8 +61,9 @@ def test_modules(text: str) -> list[str]:
 
 
 def without_modules(found: Sequence[str]) -> list[str]:
-    """The tokens without what only says which modules there are and by which names they are reached: public modules (`pub mod x;`) and imports.
-    A module in braces that has nothing else in it counts as its content; where another one can be seen from does not count."""
+    """The tokens without what only says which modules there are and by which names they are reached: public modules
+    (`pub mod x;`) and imports. A module in braces that has nothing else in it counts as its content; where another one
+    can be seen from does not count."""
     kept: list[str] = []
     at = 0
     while at < len(found):
@@ -57,7 +76,11 @@ def without_modules(found: Sequence[str]) -> list[str]:
         elif kind == "mod" and opened == ";":
             kept += [] if found[item:word] == ["pub"] else [*found[at:item], *found[word : word + 3]]
             at = word + 3
-        elif kind == "mod" and opened == "{" and "{" not in (inside := without_modules(found[word + 3 : _behind(found, word + 2) - 1])):
+        elif (
+            kind == "mod"
+            and opened == "{"
+            and "{" not in (inside := without_modules(found[word + 3 : _behind(found, word + 2) - 1]))
+        ):
             kept += inside
             at = _behind(found, word + 2)
         else:
@@ -68,7 +91,10 @@ def without_modules(found: Sequence[str]) -> list[str]:
 
 def paths(found: Sequence[str], crate: str) -> set[str]:
     """The first names of all paths into a crate: `a` and `b` of `crate::{a::x, b}` and of `crate::a::y`."""
-    names = {name for word in found if word[-1] == '"' and crate in word for name in re.findall(rf"\b{crate}::(\w+)", word)}  # in an attribute
+    # in an attribute
+    names = {
+        name for word in found if word[-1] == '"' and crate in word for name in re.findall(rf"\b{crate}::(\w+)", word)
+    }
     for at, word in enumerate(found[:-3]):
         if word == crate and found[at + 1] == found[at + 2] == ":":
             names |= _in_braces(found, at + 3) if found[at + 3] == "{" else {found[at + 3]}
@@ -77,7 +103,11 @@ def paths(found: Sequence[str], crate: str) -> set[str]:
 
 def modules(found: Sequence[str]) -> set[str]:
     """The modules that a source declares and that stand in files beside it (`mod x;`, without a path)."""
-    return {found[at + 1] for at in range(len(found) - 2) if found[at] == "mod" and found[at + 2] == ";" and list(found[max(0, at - 4) : at - 2]) != ["path", "="]}
+    return {
+        found[at + 1]
+        for at in range(len(found) - 2)
+        if found[at] == "mod" and found[at + 2] == ";" and list(found[max(0, at - 4) : at - 2]) != ["path", "="]
+    }
 
 
 def _all(text: str) -> list[str]:
@@ -118,7 +148,8 @@ def _without_tests(found: list[str]) -> list[str]:
 
 
 def _end_of_item(found: Sequence[str], at: int) -> int | None:
-    """The place behind the item that begins at a place, with its attributes; nothing for what is no item (a field, an arm), which is kept."""
+    """The place behind the item that begins at a place, with its attributes; nothing for what is no item (a field, an
+    arm), which is kept."""
     at = _behind_attributes(found, at)
     if at >= len(found) or found[at] not in _ITEMS:
         return None
@@ -159,7 +190,11 @@ def _behind(found: Sequence[str], at: int) -> int:
 def _in_braces(found: Sequence[str], at: int) -> set[str]:
     """The names that begin the entries of a list of imports, which is opened at a place."""
     inside = range(at, _behind(found, at) - 1)
-    return {found[place + 1] for place in inside if found[place] in ("{", ",") and found[place + 1] != "}" and _depth(found, at, place) == 1}
+    return {
+        found[place + 1]
+        for place in inside
+        if found[place] in ("{", ",") and found[place + 1] != "}" and _depth(found, at, place) == 1
+    }
 
 
 def _depth(found: Sequence[str], start: int, at: int) -> int:

@@ -1,9 +1,9 @@
-"""What all stored files have in common: a schema that is checked before anything else is read, a name that is given once, and the word by
-which a person means one.
+"""What all stored files have in common: a schema that is checked before anything else is read, a name that is given
+once, and the word by which a person means one.
 
-What is measured here is ordered by its name, which begins with a second: that of its making, or, where the clock has been further already
-or is no further, the one after the newest. So what was made last is last whatever the clock did, and whenever a file was copied or
-resumed. When it was made by the clock stands in the file (`started`).
+What is measured here is ordered by its name, which begins with a second: that of its making, or, where the clock has
+been further already or is no further, the one after the newest. So what was made last is last whatever the clock did,
+and whenever a file was copied or resumed. When it was made by the clock stands in the file (`started`).
 """
 
 import re
@@ -41,13 +41,19 @@ def check_schema(schema: object, newest: int, path: Path) -> None:
     if not isinstance(schema, int):
         raise serialization.Malformed("schema is missing")
     if schema > newest:
-        raise Complaint(f"{shown(path)} has schema {schema}, and this version reads up to {newest}: use a newer run-benches.py")
+        raise Complaint(
+            f"{shown(path)} has schema {schema}, and this version reads up to {newest}: use a newer run-benches.py"
+        )
 
 
 def past(folder: Path, kind: str) -> list[Path]:
-    """The files of what was measured here, oldest first; `kind` is what their names begin with before the second. Earlier versions added a
-    number where two were made in one second."""
-    found = [(match, path) for path in folder.glob(f"{kind}*.json") if (match := re.match(rf"{kind}(\d{{8}}T\d{{6}}).*?(?:-(\d\d?))?$", path.stem))]
+    """The files of what was measured here, oldest first; `kind` is what their names begin with before the second.
+    Earlier versions added a number where two were made in one second."""
+    found = [
+        (match, path)
+        for path in folder.glob(f"{kind}*.json")
+        if (match := re.match(rf"{kind}(\d{{8}}T\d{{6}}).*?(?:-(\d\d?))?$", path.stem))
+    ]
     return [path for _, _, path in sorted((match[1], int(match[2] or 1), path) for match, path in found)]
 
 
@@ -60,17 +66,23 @@ def kept(folder: Path) -> list[Path]:
 def single(path: Path) -> Path:
     """The file of one run; a complaint about a set."""
     if path.is_dir():
-        raise Complaint(f"{shown(path)} is a set of runs, each of which may be of another revision: name one of its files")
+        raise Complaint(
+            f"{shown(path)} is a set of runs, each of which may be of another revision: name one of its files"
+        )
     return path
 
 
 def new(folder: Path, kind: str, *words: str) -> Path:
-    """The file of what is made now: behind all of its kind, with the words in its name. A folder is made beside it, for what belongs to it,
-    and so that no other process takes the same name."""
+    """The file of what is made now: behind all of its kind, with the words in its name. A folder is made beside it, for
+    what belongs to it, and so that no other process takes the same name."""
     second = datetime.now(UTC)
     for path in folder.glob(f"{kind}*"):
         with suppress(ValueError, OverflowError):  # another kind
-            second = max(second, datetime.strptime(path.name[len(kind) :][:15], "%Y%m%dT%H%M%S").replace(tzinfo=UTC) + timedelta(seconds=1))
+            second = max(
+                second,
+                datetime.strptime(path.name[len(kind) :][:15], "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
+                + timedelta(seconds=1),
+            )
     path = folder / f"{'-'.join((f'{kind}{second:%Y%m%dT%H%M%SZ}', *words))}.json"
     try:
         path.with_suffix("").mkdir(parents=True)
@@ -82,16 +94,23 @@ def new(folder: Path, kind: str, *words: str) -> Path:
 def named(folder: Path, name: str, what: str) -> Path:
     """The file of this name in a folder; the name is checked, since it becomes a file name."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name) or name.endswith(".json"):
-        raise Complaint(f"{name!r} is no name for a {what}: use up to 64 letters, digits, dots, dashes and underscores, without .json")
+        raise Complaint(
+            f"{name!r} is no name for a {what}: use up to 64 letters, digits, dots, dashes and underscores, without .json"
+        )
     return folder / f"{name}.json"
 
 
 def check_free(path: Path) -> None:
-    """Refuses a name that means something else already, and one that is taken: what was kept under it is never overwritten."""
+    """Refuses a name that means something else already, and one that is taken: what was kept under it is never
+    overwritten."""
     if re.match(r"(?i:last|head)$|(compare-|load-|load-compare-)?\d{8}T\d{6}", path.stem):
-        raise Complaint(f"{path.stem!r} is reserved (`last`, HEAD and names like those of runs mean something already): choose another name")
+        raise Complaint(
+            f"{path.stem!r} is reserved (`last`, HEAD and names like those of runs mean something already): choose another name"
+        )
     if path.stem == REFERENCE.name:
-        raise Complaint("the reference is a set, each layer and each scenario of which is renewed by itself: run-benches.py renew")
+        raise Complaint(
+            "the reference is a set, each layer and each scenario of which is renewed by itself: run-benches.py renew"
+        )
     if path.exists():
         raise _taken(path)
 
@@ -107,8 +126,8 @@ def keep(path: Path, value: object) -> Path:
 
 
 def find(name: str | None, past: Sequence[Path], kept: Sequence[Path], what: str, begin: str) -> Path:
-    """The file that a person means: one that was kept, one of the past (oldest first), a path, or `last`, which is the default. `begin` is
-    the command that makes the first."""
+    """The file that a person means: one that was kept, one of the past (oldest first), a path, or `last`, which is the
+    default. `begin` is the command that makes the first."""
     if name in (None, "last"):
         if not past:
             raise Complaint(f"no {what} was made here yet: {begin}")

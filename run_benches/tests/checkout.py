@@ -1,6 +1,7 @@
 """A checkout with fake tools in it, so that whole commands run in a second and in processes of their own.
 
-Why whole commands: what a person sees (exit codes, one-line complaints, a run that goes on after Ctrl-C) is the sum of all modules.
+Why whole commands: what a person sees (exit codes, one-line complaints, a run that goes on after Ctrl-C) is the sum of
+all modules.
 """
 
 import json
@@ -31,12 +32,21 @@ class Checkout:
         return [sys.executable, str(self.root / "run-benches.py"), *words]
 
     def environment(self) -> dict[str, str]:
-        scrubbed = {name: value for name, value in os.environ.items() if not name.startswith(("CARGO_", "RUST", "STRATA_", "PYTHONDONTWRITE"))}
-        return scrubbed | {"PATH": f"{self.root / 'bin'}:{os.environ['PATH']}", "XDG_CACHE_HOME": str(self.root / "cache")}
+        scrubbed = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("CARGO_", "RUST", "STRATA_", "PYTHONDONTWRITE"))
+        }
+        return scrubbed | {
+            "PATH": f"{self.root / 'bin'}:{os.environ['PATH']}",
+            "XDG_CACHE_HOME": str(self.root / "cache"),
+        }
 
     def run(self, *words: str, **environment: str) -> "subprocess.CompletedProcess[str]":
         merged = self.environment() | environment
-        return subprocess.run(self.command(*words), env=merged, cwd="/", capture_output=True, text=True, timeout=120, check=False)
+        return subprocess.run(
+            self.command(*words), env=merged, cwd="/", capture_output=True, text=True, timeout=120, check=False
+        )
 
     def complaint(self, *words: str, **environment: str) -> str:
         """Runs a command that must end with one line on standard error and exit code 2."""
@@ -47,7 +57,7 @@ class Checkout:
         return lines[-1].removeprefix("run-benches.py: ")
 
     def last(self) -> Run:
-        return runs.load(sorted((self.root / "runs").glob("2*.json"))[-1])
+        return runs.load(max((self.root / "runs").glob("2*.json")))
 
     def keep(self, run: str, *names: str) -> None:
         """Saves a stored run under these names."""
@@ -82,6 +92,8 @@ def made(root: Path) -> Checkout:
     shutil.copy(places.ROOT / "run-benches.py", root)
     stanzas = "".join(f'[[bench]]\nname = "{layer}"\nharness = false\n' for layer in LAYERS)
     (root / "Cargo.toml").write_text(f"[package]\nname = 'fake'\n{stanzas}")
+    (root / "src").mkdir()
+    (root / "src" / "lib.rs").write_text("pub mod storage;\n")
     (root / "benches").mkdir()
     for layer in LAYERS:
         (root / "benches" / f"{layer}.rs").write_text(f"//! What {layer} costs.\nfn main() {{}}\n")

@@ -1,26 +1,49 @@
-"""Comparisons made in code, with the verdicts of the real judge: what the tests of reports, explanations and attribution start from."""
+"""Comparisons made in code, with the verdicts of the real judge: what the tests of reports, explanations and
+attribution start from."""
 
 import math
 
 from run_benches.compare import attribution
 from run_benches.stats import judge
-from run_benches.store.comparisons import Comparison, Control, Design, Point, Row, SCHEMA, Side, State, Witness
+from run_benches.store.comparisons import SCHEMA, Comparison, Control, Design, Point, Row, Side, State, Witness
 from run_benches.store.runs import Build, Facts, Machine
 
-LAYERS = ["encoding", "storage", "locking", "indexes", "transaction", "handlers", "routing", "ingress", "integration", "ladder"]
+LAYERS = [
+    "encoding",
+    "storage",
+    "locking",
+    "indexes",
+    "transaction",
+    "handlers",
+    "routing",
+    "ingress",
+    "integration",
+    "ladder",
+]
 ALPHA, CONTROL_ALPHA = 0.05, 0.01
 
 
 def points(change: float, scatter: float = 0.004, pairs: int = 16, a_ns: float = 1000.0, first: int = 6) -> list[Point]:
     """Pairs whose effects lie evenly around ln(1 + change)."""
     effects = [math.log1p(change) + scatter * (2 * at / (pairs - 1) - 1) for at in range(pairs)]
-    return [Point(first + at, effect, a_ns, a_ns * math.exp(effect), [0.001 * at, 0.0, 3.0, 1.0]) for at, effect in enumerate(effects)]
+    return [
+        Point(first + at, effect, a_ns, a_ns * math.exp(effect), [0.001 * at, 0.0, 3.0, 1.0])
+        for at, effect in enumerate(effects)
+    ]
 
 
-def row(change: float, scatter: float = 0.004, a_ns: float = 1000.0, witness: Witness | None = None, state: str = "SST, cached") -> Row:
+def row(
+    change: float,
+    scatter: float = 0.004,
+    a_ns: float = 1000.0,
+    witness: Witness | None = None,
+    state: str = "SST, cached",
+) -> Row:
     """A row that the screen left open; not judged yet."""
     facts = Facts("reads one record", "records", 1.0, 1, state=state)
-    return Row("not_run", [], facts, 0.02, points(change, 0.05, 6, a_ns, 0), points(change, scatter, 16, a_ns), witness=witness)
+    return Row(
+        "not_run", [], facts, 0.02, points(change, 0.05, 6, a_ns, 0), points(change, scatter, 16, a_ns), witness=witness
+    )
 
 
 def screened(change: float = 0.002, scatter: float = 0.004) -> Row:
@@ -39,12 +62,22 @@ def unjudged(state: State, *reasons: str) -> Row:
 
 def comparison(rows: dict[str, Row], controls: dict[str, Control] | None = None, complete: bool = True) -> Comparison:
     """A comparison of these rows: those with fresh pairs are judged here."""
-    controls = {"harness/scan/bytes/1_MB": control(), "storage/get/strata/sst": control("row")} if controls is None else controls
+    controls = (
+        {"harness/scan/bytes/1_MB": control(), "storage/get/strata/sst": control("row")}
+        if controls is None
+        else controls
+    )
     open_rows = {id: row for id, row in rows.items() if row.state == "not_run" and row.pairs}
-    decided = judge.decide({id: [point.effect for point in row.pairs] for id, row in open_rows.items()}, {id: row.margin for id, row in open_rows.items()}, ALPHA)
+    decided = judge.decide(
+        {id: [point.effect for point in row.pairs] for id, row in open_rows.items()},
+        {id: row.margin for id, row in open_rows.items()},
+        ALPHA,
+    )
     for id, judgement in decided.items():
         rows[id].state, rows[id].judgement = "judged", judgement
-    for id, (p, alarm) in judge.alarms({id: [point.effect for point in one.pairs] for id, one in controls.items()}, CONTROL_ALPHA).items():
+    for id, (p, alarm) in judge.alarms(
+        {id: [point.effect for point in one.pairs] for id, one in controls.items()}, CONTROL_ALPHA
+    ).items():
         controls[id].p_adjusted, controls[id].alarm = p, alarm
     judgements = {id: row.judgement for id, row in rows.items() if row.judgement}
     return Comparison(
@@ -63,7 +96,13 @@ def comparison(rows: dict[str, Row], controls: dict[str, Control] | None = None,
         controls=controls,
         left_out={"routing": "nothing under it changed"},
         attribution=attribution.attribute(rows, LAYERS),
-        outcome=judge.outcome(judgements, [id for id, one in controls.items() if one.alarm], sum(row.state == "identical" for row in rows.values())) if complete else None,
+        outcome=judge.outcome(
+            judgements,
+            [id for id, one in controls.items() if one.alarm],
+            sum(row.state == "identical" for row in rows.values()),
+        )
+        if complete
+        else None,
     )
 
 

@@ -11,7 +11,8 @@ from run_benches.tests.workspace import stub
 
 __all__ = ["checkout", "measured", "stub"]
 
-# A shell that has started the tests in the background (and nohup) has some ignored, and all that they start would inherit that.
+# A shell that has started the tests in the background (and nohup) has some ignored, and all that they start would
+# inherit that.
 for ignored in (number for number in SIGNALS if signal.getsignal(number) is signal.SIG_IGN):
     signal.signal(ignored, signal.default_int_handler if ignored == signal.SIGINT else signal.SIG_DFL)
 

@@ -1,4 +1,5 @@
-"""The report, and the page of a load test, in a real browser: nothing is complained about, nothing is broken, and no page is wider than its screen.
+"""The report, and the page of a load test, in a real browser: nothing is complained about, nothing is broken, and no
+page is wider than its screen.
 
 Not collected with the other tests, since not every machine has a browser: a step of its own, which says how to get one.
 """
@@ -53,4 +54,9 @@ def looked_at(markdown: str, drawn: Sequence[Picture], width: int, tmp_path: Pat
     dom, complaints = browser.shown(chosen, file, tmp_path / "profile")
     result = re.findall(r"<pre>(\{.*?\})</pre>", dom)
     assert result and not complaints, complaints
-    assert json.loads(html.unescape(result[0])) == {"overflow": 0, "broken": 0, "images": markdown.count("!["), "ground": "rgb(255, 255, 255)"}
+    assert json.loads(html.unescape(result[0])) == {
+        "overflow": 0,
+        "broken": 0,
+        "images": markdown.count("!["),
+        "ground": "rgb(255, 255, 255)",
+    }

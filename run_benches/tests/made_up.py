@@ -1,4 +1,5 @@
-"""Rows of runs that nobody measured, for the tests of the page: their figures are chosen, so that what is said of them is known."""
+"""Rows of runs that nobody measured, for the tests of the page: their figures are chosen, so that what is said of them
+is known."""
 
 import json
 import math
@@ -13,7 +14,15 @@ from run_benches.store.runs import Bench, Build, Facts, Family, Latency, Machine
 
 FAKES = Path(__file__).parent / "fakes"
 
-A_MACHINE = {"cpu_model": "A processor", "cores": 2, "architecture": "x86_64", "family": "26", "model": "2", "stepping": "1", "caches": "L3 32768K"}
+A_MACHINE = {
+    "cpu_model": "A processor",
+    "cores": 2,
+    "architecture": "x86_64",
+    "family": "26",
+    "model": "2",
+    "stepping": "1",
+    "caches": "L3 32768K",
+}
 
 SPREAD = (0.98, 1.03, 1.0, 0.99, 1.01)
 """What the processes measured, over the time of the row."""
@@ -22,7 +31,12 @@ SPREAD = (0.98, 1.03, 1.0, 0.99, 1.01)
 def bench(middle_ns: float, op: str, unit: str = "operations", **facts: object) -> Bench:
     """A row that ran in five processes."""
     points = [round(middle_ns * factor, 3) for factor in SPREAD]
-    settings: dict[str, object] = {"units_per_operation": 1.0, "threads": 1, "durability": "soft", "data_set": "records of about 1 KB"}
+    settings: dict[str, object] = {
+        "units_per_operation": 1.0,
+        "threads": 1,
+        "durability": "soft",
+        "data_set": "records of about 1 KB",
+    }
     return Bench("ran", [], Facts(op=op, unit=unit, **(settings | facts)), points, 2.0)  # type: ignore[arg-type]
 
 
@@ -31,7 +45,8 @@ TUPLES = (-0.011, -0.008, -0.005, -0.003, -0.002, -0.001, 0.001, 0.002, 0.003, 0
 
 
 def family(run: Run, rows: Sequence[str], edges: Iterable[tuple[str, str]] = (), scatter: float = 1.0) -> Run:
-    """Lets the rows that ran take turns: each with the first, which is the base and has a second lane, and as the edges say."""
+    """Lets the rows that ran take turns: each with the first, which is the base and has a second lane, and as the edges
+    say."""
     lanes = [id for id in rows if run.benches[id].points_ns]
     base = lanes[0]
     pairs = [(id, base) for id in lanes] + [edge for edge in edges if set(edge) <= set(lanes)]
@@ -51,21 +66,37 @@ def planned(run: Run, rows: dict[str, Bench]) -> Run:
 
 
 def scaling() -> dict[str, Bench]:
-    """READ and CREATE by threads, beside their floors and the bare machine; READ and a range by records; an insert by indexes."""
+    """READ and CREATE by threads, beside their floors and the bare machine; READ and a range by records; an insert by
+    indexes."""
     rows = {}
     for threads, read_ns, create_ns, alu_ns in ((1, 900, 3000, 300), (2, 470, 3600, 152)):
         words = "thread" if threads == 1 else "threads"
         for id, time_ns in (("read/floor", read_ns), ("create/floor", create_ns), ("machine/alu", alu_ns)):
-            rows[f"scaling/{id}/{threads}_{words}"] = bench(time_ns, "the same, bare", threads=threads, scale=Place("threads", threads))
+            rows[f"scaling/{id}/{threads}_{words}"] = bench(
+                time_ns, "the same, bare", threads=threads, scale=Place("threads", threads)
+            )
     for threads, read_ns, create_ns in ((1, 1000, 4000), (2, 520, 2600), (4, 540, 3900), (8, 560, 4400)):
         words = "thread" if threads == 1 else "threads"
         for verb, time_ns in (("read", read_ns), ("create", create_ns)):
-            rows[f"scaling/{verb}/strata/{threads}_{words}"] = bench(time_ns, f"{verb}s one record", threads=threads, scale=Place("threads", threads))
-    for records, read_ns, range_ns in ((1e3, 900, 20_000), (1e4, 950, 20_100), (1e5, 1003, 20_050), (1e6, 1060, 19_980)):
-        rows[f"scaling/read/strata/{records:.0f}_records"] = bench(read_ns, "reads one small record", scale=Place("records", records))
-        rows[f"scaling/range/strata/{records:.0f}_records"] = bench(range_ns, "reads a range", scale=Place("records", records))
+            rows[f"scaling/{verb}/strata/{threads}_{words}"] = bench(
+                time_ns, f"{verb}s one record", threads=threads, scale=Place("threads", threads)
+            )
+    for records, read_ns, range_ns in (
+        (1e3, 900, 20_000),
+        (1e4, 950, 20_100),
+        (1e5, 1003, 20_050),
+        (1e6, 1060, 19_980),
+    ):
+        rows[f"scaling/read/strata/{records:.0f}_records"] = bench(
+            read_ns, "reads one small record", scale=Place("records", records)
+        )
+        rows[f"scaling/range/strata/{records:.0f}_records"] = bench(
+            range_ns, "reads a range", scale=Place("records", records)
+        )
     for indexes, time_ns in enumerate((2000, 2700, 3400)):
-        rows[f"scaling/insert/strata/{indexes}_indexes"] = bench(time_ns, "inserts one record", scale=Place("indexes", indexes))
+        rows[f"scaling/insert/strata/{indexes}_indexes"] = bench(
+            time_ns, "inserts one record", scale=Place("indexes", indexes)
+        )
     return rows
 
 
@@ -79,7 +110,9 @@ def with_scaling(run: Run) -> Run:
 
 def latency(count: int, p50_ns: float, max_ns: float) -> Latency:
     """As many quantiles as so many operations have."""
-    p50, p95, p99, p999 = (p50_ns * factor if count >= least else None for least, factor in ((20, 1), (200, 2), (1000, 4), (10_000, 9)))
+    p50, p95, p99, p999 = (
+        p50_ns * factor if count >= least else None for least, factor in ((20, 1), (200, 2), (1000, 4), (10_000, 9))
+    )
     return Latency(count, p50_ns * 1.2, p50, p95, p99, p999, max_ns)
 
 
@@ -91,7 +124,10 @@ def macro() -> dict[str, Bench]:
         "update": [latency(500, 5000, 2e6)],
         "never": [],
     }
-    mixed.measures = {"size_on_disk": Measure("bytes", [10_485_760.0, 11_534_336.0]), "write_amplification": Measure("ratio", [1.5, 1.5])}
+    mixed.measures = {
+        "size_on_disk": Measure("bytes", [10_485_760.0, 11_534_336.0]),
+        "write_amplification": Measure("ratio", [1.5, 1.5]),
+    }
     load = bench(4000, "loads one record", unit="records", workload=True)
     load.measures = {"stall_time": Measure("seconds", [0.25]), "peak_memory": Measure("bytes", [])}
     return {"macro/ycsb_a/strata/zipfian": mixed, "macro/bulk_load/strata/1000000_records": load}
@@ -116,5 +152,10 @@ def a_load_run() -> LoadRun:
         build=Build("rustc 1.0", "", "release"),
         binaries={},
         flags=[],
-        scenarios={"rest-crud": ran, "throughput-read": loads.Cell("invalid", ["load: throughput-read.toml: load.connections: it must be above 0"])},
+        scenarios={
+            "rest-crud": ran,
+            "throughput-read": loads.Cell(
+                "invalid", ["load: throughput-read.toml: load.connections: it must be above 0"]
+            ),
+        },
     )

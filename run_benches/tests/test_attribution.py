@@ -19,7 +19,12 @@ def ladder(request: str, **changes: tuple[float, float]) -> dict[str, Row]:
 
 
 def test_the_lowest_layer_with_a_slower_row_of_its_own_is_to_blame() -> None:
-    rows = {"transaction/create/strata/1": row(0.08), "indexes/insert/strata/1": row(0.05), "indexes/insert/strata/2": row(0.0), "storage/get/strata/1": row(-0.05)}
+    rows = {
+        "transaction/create/strata/1": row(0.08),
+        "indexes/insert/strata/1": row(0.05),
+        "indexes/insert/strata/2": row(0.0),
+        "storage/get/strata/1": row(-0.05),
+    }
     found = blamed(rows)
     assert (found.guilty, found.rows) == ("indexes", ["indexes/insert/strata/1"])
 
@@ -40,26 +45,45 @@ def test_without_a_red_layer_the_lowest_red_rung_is_to_blame() -> None:
 
 
 def test_what_the_guilty_rung_explains_of_those_above() -> None:
-    rungs = ladder("create", storage=(800, 0.05), indexes=(1000, 0.05), transaction=(2000, 0.05), handlers=(4000, 0.01), tcp=(20_000, 0.0))
+    rungs = ladder(
+        "create",
+        storage=(800, 0.05),
+        indexes=(1000, 0.05),
+        transaction=(2000, 0.05),
+        handlers=(4000, 0.01),
+        tcp=(20_000, 0.0),
+    )
     found = blamed({"indexes/insert/strata/1": row(0.05)} | rungs)
     shares = {share.rung: share for share in found.shares}
     assert list(shares) == ["indexes", "transaction", "handlers", "tcp"]
-    assert shares["indexes"].change_ns == pytest.approx(50, rel=0.01) and shares["indexes"].low_ns < 50 < shares["indexes"].high_ns
+    assert (
+        shares["indexes"].change_ns == pytest.approx(50, rel=0.01)
+        and shares["indexes"].low_ns < 50 < shares["indexes"].high_ns
+    )
     assert shares["transaction"].explained == pytest.approx(0.5, rel=0.01)
     assert shares["handlers"].explained == pytest.approx(1.25, rel=0.01)
     assert shares["tcp"].explained is None
     (line,) = attribution.words(found)[1:]
     assert line.startswith("ladder of create: indexes +50.0 ns [")
-    assert "], 50 % of it explained;" in line and "more than all of it explained" in line and line.endswith("below what could be seen there")
+    assert (
+        "], 50 % of it explained;" in line
+        and "more than all of it explained" in line
+        and line.endswith("below what could be seen there")
+    )
 
 
 def test_a_rung_that_went_the_other_way_is_not_explained() -> None:
-    found = blamed({"indexes/insert/strata/1": row(0.05)} | ladder("create", indexes=(1000, 0.05), transaction=(2000, -0.05)))
+    found = blamed(
+        {"indexes/insert/strata/1": row(0.05)} | ladder("create", indexes=(1000, 0.05), transaction=(2000, -0.05))
+    )
     assert ", none of it explained" in attribution.words(found)[1]
 
 
 def test_a_request_without_the_guilty_rung_begins_at_the_lowest_that_moved() -> None:
-    found = blamed({"indexes/insert/strata/1": row(0.05)} | ladder("get", storage=(800, 0.05), transaction=(2000, 0.0), handlers=(3000, 0.04), tcp=(20_000, 0.012)))
+    found = blamed(
+        {"indexes/insert/strata/1": row(0.05)}
+        | ladder("get", storage=(800, 0.05), transaction=(2000, 0.0), handlers=(3000, 0.04), tcp=(20_000, 0.012))
+    )
     assert [(share.rung, share.explained is not None) for share in found.shares] == [("handlers", True), ("tcp", True)]
     assert found.shares[1].explained == pytest.approx(0.5, rel=0.01)
 
@@ -71,21 +95,30 @@ def test_a_guilty_rung_that_did_not_move_on_a_request_explains_nothing_there() -
 
 
 def test_requests_are_kept_apart() -> None:
-    rungs = ladder("get", indexes=(1000, 0.05), tcp=(2000, 0.05)) | ladder("create", indexes=(1000, 0.10), tcp=(2000, 0.05))
+    rungs = ladder("get", indexes=(1000, 0.05), tcp=(2000, 0.05)) | ladder(
+        "create", indexes=(1000, 0.10), tcp=(2000, 0.05)
+    )
     found = blamed({"indexes/insert/strata/1": row(0.05)} | rungs)
-    assert {share.id: round(share.explained or 0, 1) for share in found.shares if share.rung == "tcp"} == {"ladder/get/strata/tcp": 0.5, "ladder/create/strata/tcp": 1.0}
+    assert {share.id: round(share.explained or 0, 1) for share in found.shares if share.rung == "tcp"} == {
+        "ladder/get/strata/tcp": 0.5,
+        "ladder/create/strata/tcp": 1.0,
+    }
     assert len(attribution.words(found)) == 3
 
 
 def test_rungs_that_the_screen_settled_count_by_their_screen_and_too_few_pairs_do_not() -> None:
-    rows = {"indexes/insert/strata/1": row(0.05)} | ladder("get", indexes=(1000, 0.05), routing=(2000, 0.0), tcp=(3000, 0.0))
+    rows = {"indexes/insert/strata/1": row(0.05)} | ladder(
+        "get", indexes=(1000, 0.05), routing=(2000, 0.0), tcp=(3000, 0.0)
+    )
     rows["ladder/get/strata/routing"].screen, rows["ladder/get/strata/routing"].pairs = points(0.01, pairs=6), []
     rows["ladder/get/strata/tcp"].screen, rows["ladder/get/strata/tcp"].pairs = points(0.01, pairs=5), []
     assert [share.rung for share in blamed(rows).shares] == ["indexes", "routing"]
 
 
 def test_a_layer_that_has_no_rung_is_blamed_without_shares() -> None:
-    found = attribution.attribute(judged := {"blobs/put/strata/1": row(0.05)} | ladder("get", handlers=(3000, 0.04)), ["blobs"])
+    found = attribution.attribute(
+        judged := {"blobs/put/strata/1": row(0.05)} | ladder("get", handlers=(3000, 0.04)), ["blobs"]
+    )
     assert found.guilty is None and judged
     comparison(judged)
     found = attribution.attribute(judged, ["blobs"])
@@ -93,4 +126,6 @@ def test_a_layer_that_has_no_rung_is_blamed_without_shares() -> None:
 
 
 def test_nobody_to_blame_is_said_in_words() -> None:
-    assert attribution.words(Attribution(None, [], [])) == ["no layer is to blame: what is slower are floors, or rows that cross the layers"]
+    assert attribution.words(Attribution(None, [], [])) == [
+        "no layer is to blame: what is slower are floors, or rows that cross the layers"
+    ]

@@ -1,5 +1,6 @@
 """The broker against scripted sides: small programs that speak the protocol, or break it."""
 
+import itertools
 import json
 import math
 import os
@@ -98,11 +99,15 @@ def test_both_sides_do_the_same_work_in_quadruples_and_never_at_once(tmp_path: P
     assert seen[0]["environment"] == seen[1]["environment"]
     assert seen[0]["cores"] == seen[1]["cores"] == [max(os.sched_getaffinity(0))]
     spans = sorted(span for one in seen for span in one["spans"])
-    assert all(before[1] <= after[0] for before, after in zip(spans, spans[1:])), "only one side ever runs"
+    assert all(before[1] <= after[0] for before, after in itertools.pairwise(spans)), "only one side ever runs"
 
 
 def test_sides_are_told_what_is_known_of_the_cost(tmp_path: Path) -> None:
-    result = pair(side("xy", log=str(tmp_path / "a")), side("xy"), [Row(("x", "x"), turns=8), Row(("y", "y"), turns=8, cost_ns=1234.5)])
+    result = pair(
+        side("xy", log=str(tmp_path / "a")),
+        side("xy"),
+        [Row(("x", "x"), turns=8), Row(("y", "y"), turns=8, cost_ns=1234.5)],
+    )
     assert json.loads((tmp_path / "a").read_text())["heard"].count(["row", "run 1234.500"]) == 1
     assert [cost_ns(log) for log in result.rows.values()] == [1000, 1000]
 

@@ -1,4 +1,5 @@
-"""The programs of brokers and databases: a version that is too old is none, and what is missing is installed once, or said."""
+"""The programs of brokers and databases: a version that is too old is none, and what is missing is installed once, or
+said."""
 
 import shutil
 import sysconfig
@@ -24,7 +25,9 @@ class Machine:
         patch.setattr(brokers, "VENV", self.venv)
         patch.setattr(brokers, "DEBIANS_POSTGRES", folder / "postgresql")
         # What the machine itself has.
-        patch.setattr(shutil, "which", lambda name: next((str(file) for file in [self.bin / name] if file.is_file()), None))
+        patch.setattr(
+            shutil, "which", lambda name: next((str(file) for file in [self.bin / name] if file.is_file()), None)
+        )
         patch.setattr(packages, "install", self.install)
 
     def install(self, python: str, requirements: Path, options: list[str]) -> None:
@@ -42,7 +45,9 @@ class Machine:
         return self.script(folder / name, f"echo '{name}: v{version}'")
 
     def go(self, folder: Path, version: str, builds: str = 'echo > "$5"') -> None:
-        self.script(folder / "go", f'case "$1" in version) echo "go version go{version} linux/amd64";; build) {builds};; esac')
+        self.script(
+            folder / "go", f'case "$1" in version) echo "go version go{version} linux/amd64";; build) {builds};; esac'
+        )
 
     def script(self, file: Path, text: str) -> str:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -60,7 +65,10 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 
 def test_the_programs_of_the_system_are_taken(machine: Machine) -> None:
-    nats, redis = machine.program(machine.bin, "nats-server", "2.10.29"), machine.program(machine.bin, "redis-server", "7.0.15")
+    nats, redis = (
+        machine.program(machine.bin, "nats-server", "2.10.29"),
+        machine.program(machine.bin, "redis-server", "7.0.15"),
+    )
     postgres = machine.program(brokers.DEBIANS_POSTGRES / "15/bin", "postgres", "15")
     machine.go(machine.bin, "1.24.0")
     found = brokers.environment()

@@ -82,22 +82,58 @@ error: could not compile `strata` (lib) due to 1 previous error
 @pytest.mark.parametrize(
     ("log", "why"),
     [
-        (script(stderr=BINDGEN), "thread 'main' (3214) panicked at /r/bindgen-0.73.2/lib.rs:616:27: Unable to find libclang: \"couldn't find"),
-        (script("x.cc:1:10: fatal error: missing.h: No such file or directory\n    1 | #include <missing.h>\n", CC), "x.cc:1:10: fatal error: missing.h: No such"),
-        (script("rocksdb/db/c.cc:7:3: error: 'x' was not declared in this scope\n", CC), "rocksdb/db/c.cc:7:3: error: 'x' was not declared"),
+        (
+            script(stderr=BINDGEN),
+            "thread 'main' (3214) panicked at /r/bindgen-0.73.2/lib.rs:616:27: Unable to find libclang: \"couldn't find",
+        ),
+        (
+            script("x.cc:1:10: fatal error: missing.h: No such file or directory\n    1 | #include <missing.h>\n", CC),
+            "x.cc:1:10: fatal error: missing.h: No such",
+        ),
+        (
+            script("rocksdb/db/c.cc:7:3: error: 'x' was not declared in this scope\n", CC),
+            "rocksdb/db/c.cc:7:3: error: 'x' was not declared",
+        ),
         (script("c++: fatal error: Killed signal terminated program cc1plus\n", CC), "c++: fatal error: Killed signal"),
-        (script("as: /t/x.o: error: x\nfatal error: error writing to /tmp/x.s: No space left on device\n", CC), "fatal error: error writing to /tmp/x.s: No space left"),
-        (script(stderr="/usr/include/x.h:1:10: fatal error: 'stddef.h' file not found\n" + BINDGEN), "/usr/include/x.h:1:10: fatal error: 'stddef.h' file not found"),
-        (script(stderr="cannot read the submodule\n"), "error: failed to run custom build command for `rust-librocksdb-sys v0.49.0+11.12.0`: cannot read the submodule"),
-        (LINKER.format(linker="/usr/bin/ld: cannot find -lstdc++: No such file or directory"), "/usr/bin/ld: cannot find -lstdc++: No such"),
-        (LINKER.format(linker="rust-lld: error: undefined symbol: nowhere"), "rust-lld: error: undefined symbol: nowhere"),
-        (LINKER.format(linker=LLD), "no space left, where the linker wrote: collect2: fatal error: ld terminated with signal 7"),
+        (
+            script("as: /t/x.o: error: x\nfatal error: error writing to /tmp/x.s: No space left on device\n", CC),
+            "fatal error: error writing to /tmp/x.s: No space left",
+        ),
+        (
+            script(stderr="/usr/include/x.h:1:10: fatal error: 'stddef.h' file not found\n" + BINDGEN),
+            "/usr/include/x.h:1:10: fatal error: 'stddef.h' file not found",
+        ),
+        (
+            script(stderr="cannot read the submodule\n"),
+            "error: failed to run custom build command for `rust-librocksdb-sys v0.49.0+11.12.0`: cannot read the submodule",
+        ),
+        (
+            LINKER.format(linker="/usr/bin/ld: cannot find -lstdc++: No such file or directory"),
+            "/usr/bin/ld: cannot find -lstdc++: No such",
+        ),
+        (
+            LINKER.format(linker="rust-lld: error: undefined symbol: nowhere"),
+            "rust-lld: error: undefined symbol: nowhere",
+        ),
+        (
+            LINKER.format(linker=LLD),
+            "no space left, where the linker wrote: collect2: fatal error: ld terminated with signal 7",
+        ),
         (LLD, "no space left, where the linker wrote: collect2: fatal error: ld terminated with signal 7"),
-        ("LLVM ERROR: IO failure on output stream: Disk quota exceeded\n" + BINDGEN, "LLVM ERROR: IO failure on output stream: Disk quota exceeded"),
+        (
+            "LLVM ERROR: IO failure on output stream: Disk quota exceeded\n" + BINDGEN,
+            "LLVM ERROR: IO failure on output stream: Disk quota exceeded",
+        ),
         (RUSTC, "error[E0308]: mismatched types"),
         (FULL, "error: failed to build archive at `/t/release/deps/libstrata.rlib`: failed to write: No space left"),
-        (NETWORK, "error: failed to get `serde` as a dependency of package `strata v0.1.0 (/s)`: [7] Could not connect"),
-        ("error: no matching package named `x` found\nlocation searched: crates.io index\n", "error: no matching package named `x` found"),
+        (
+            NETWORK,
+            "error: failed to get `serde` as a dependency of package `strata v0.1.0 (/s)`: [7] Could not connect",
+        ),
+        (
+            "error: no matching package named `x` found\nlocation searched: crates.io index\n",
+            "error: no matching package named `x` found",
+        ),
         ("cargo: something else\n", "cargo: something else"),
         ("", "it said nothing"),
     ],
@@ -107,12 +143,15 @@ def test_a_failed_build_says_why(log: str, why: str) -> None:
 
 
 def compiling(target: Path, began: float, objects: dict[str, float], sources: Path | None = None) -> None:
-    """A target folder as it is while RocksDB is compiled: the objects are so many seconds older or younger than its beginning."""
+    """A target folder as it is while RocksDB is compiled: the objects are so many seconds older or younger than its
+    beginning."""
     folder, script = (target / "release/build" / f"rust-librocksdb-sys-{name}" for name in ("1", "2"))
     (folder / "out/deep").mkdir(parents=True)
     script.mkdir()
     if sources:
-        (script / "build_script_build-2.d").write_text(f"{script}/x.d: /r/build.rs {str(sources).replace(' ', chr(92) + ' ')}\n\n{sources}:\n")
+        (script / "build_script_build-2.d").write_text(
+            f"{script}/x.d: /r/build.rs {str(sources).replace(' ', chr(92) + ' ')}\n\n{sources}:\n"
+        )
     for name, age in {"invoked.timestamp": 0.0, **{f"out/{name}": age for name, age in objects.items()}}.items():
         (folder / name).touch()
         os.utime(folder / name, (began + age, began + age))
@@ -122,7 +161,9 @@ def test_the_long_compile_says_how_far_it_is(tmp_path: Path) -> None:
     sources, now = tmp_path / "the crate" / "rocksdb_lib_sources.txt", time.time()
     sources.parent.mkdir()
     sources.write_text("cache/cache.cc\nutil/build_version.cc\n" + "".join(f"db/{n}.cc\n" for n in range(6)))
-    compiling(tmp_path, now - 60, {"left_behind.o": -9.0, "a.o": 1.0, "b.o": 20.0, "deep/c.o": 50.0, "c.d": 50.0}, sources)
+    compiling(
+        tmp_path, now - 60, {"left_behind.o": -9.0, "a.o": 1.0, "b.o": 20.0, "deep/c.o": 50.0, "c.d": 50.0}, sources
+    )
     found = rocksdb_build.under_way(tmp_path, now - 61)
     assert found and (found.done, found.of) == (3, 9) and found.seconds == pytest.approx(60, abs=5)
     assert str(rocksdb_build.Compile(3, 9, 60.0)) == "RocksDB 3 of 9 objects, about 2 min 00 s left"
@@ -143,4 +184,6 @@ def test_a_compile_that_has_ended_is_not_under_way(tmp_path: Path) -> None:
     os.utime(output, (began - 99, began - 99))
     assert rocksdb_build.under_way(tmp_path, began), "an earlier one ended"
     os.utime(output, (began, began))
-    assert rocksdb_build.under_way(tmp_path, began) is None and rocksdb_build.builds(tmp_path) == {"rust-librocksdb-sys-1"}
+    assert rocksdb_build.under_way(tmp_path, began) is None and rocksdb_build.builds(tmp_path) == {
+        "rust-librocksdb-sys-1"
+    }

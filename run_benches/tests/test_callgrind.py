@@ -67,9 +67,15 @@ def test_a_row_that_fails_or_hangs_is_skipped_with_the_reason(tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     ("facts", "why"),
-    [(replace(FACTS, threads=8), "one thread"), (replace(FACTS, clock="cpu"), "one thread"), (replace(FACTS, capacity=1), "too few operations")],
+    [
+        (replace(FACTS, threads=8), "one thread"),
+        (replace(FACTS, clock="cpu"), "one thread"),
+        (replace(FACTS, capacity=1), "too few operations"),
+    ],
 )
-def test_what_cannot_be_counted_says_why(facts: Facts, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_counted_says_why(
+    facts: Facts, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     count = Count(Path("nothing"), "x/add/strata/1", facts, {}, 100.0)
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
     outcome = callgrind.instructions(count, tmp_path)
@@ -78,7 +84,9 @@ def test_what_cannot_be_counted_says_why(facts: Facts, why: str, tmp_path: Path,
     assert callgrind.instructions(count, tmp_path) == Skipped("valgrind is not installed: apt-get install valgrind")
 
 
-@pytest.mark.parametrize(("row_ns", "capacity", "operations"), [(1000.0, None, 50_000), (1000.0, 900, 450), (1e9, None, 1), (1e9, 1, 0)])
+@pytest.mark.parametrize(
+    ("row_ns", "capacity", "operations"), [(1000.0, None, 50_000), (1000.0, 900, 450), (1e9, None, 1), (1e9, 1, 0)]
+)
 def test_a_state_serves_both_runs(row_ns: float, capacity: int | None, operations: int) -> None:
     assert callgrind._operations(Count(Path("x"), "x", replace(FACTS, capacity=capacity), {}, row_ns)) == operations
 
@@ -96,4 +104,6 @@ open(os.environ["STRATA_FACTS_DIR"] + "/1.json", "w").write(json.dumps(content))
     seen = callgrind.exact(Count(program, "x/add/strata/1", replace(FACTS, capacity=1000), {}, 1000.0), tmp_path)
     assert isinstance(seen, Facts) and seen.timed_operations == 500 and seen.counters == {"flushes": 1500}
     program.write_text("#!/bin/sh\nexit 0\n")
-    assert callgrind.exact(Count(program, "x/add/strata/1", FACTS, {}, 1000.0), tmp_path) == Skipped("the bench wrote no facts")
+    assert callgrind.exact(Count(program, "x/add/strata/1", FACTS, {}, 1000.0), tmp_path) == Skipped(
+        "the bench wrote no facts"
+    )

@@ -23,7 +23,18 @@ def carried_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packages, "enter_environment", enter)
 
 
-PLANNED = ["--set x=1", "--rows x", "--all", "--benches-of A", "--benches-of own", "--budget 1h", "--margin 1%", "--alpha 0.01", "--pairs 20", "--seed 0"]
+PLANNED = [
+    "--set x=1",
+    "--rows x",
+    "--all",
+    "--benches-of A",
+    "--benches-of own",
+    "--budget 1h",
+    "--margin 1%",
+    "--alpha 0.01",
+    "--pairs 20",
+    "--seed 0",
+]
 TOLD = ["--timeout 2m", "--picture x.svg", "--markdown", "--strict"]
 
 
@@ -34,7 +45,10 @@ TOLD = ["--timeout 2m", "--picture x.svg", "--markdown", "--strict"]
         ("run --resume", ["--skip storage", "--quick", "--full", "--budget 1m", "--seed 0"]),
         ("run --resume X", ["--seed 7"]),
         ("save name storage --run last", [""]),
-        ("save name --run last", ["--skip storage", "--quick", "--full", "--budget 1m", "--seed 0", "--timeout 2m", "--strict", "--json"]),
+        (
+            "save name --run last",
+            ["--skip storage", "--quick", "--full", "--budget 1m", "--seed 0", "--timeout 2m", "--strict", "--json"],
+        ),
         ("baselines remove x", ["--json"]),
         ("compare --criterion x", ["a", ". .", *PLANNED, *TOLD, "--dry-run", "--resume", "--stored"]),
         ("compare --stored a b", [*PLANNED, *TOLD, "--dry-run", "--resume", "--criterion x"]),
@@ -52,13 +66,20 @@ TOLD = ["--timeout 2m", "--picture x.svg", "--markdown", "--strict"]
         ("load save x --", ["--closed"]),
     ],
 )
-def test_what_would_have_no_effect_is_refused_by_name(typed: str, others: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_would_have_no_effect_is_refused_by_name(
+    typed: str, others: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     for other in others:
         arguments = typed.replace("--resume", "") if other.startswith(("a", ".")) else typed
         assert command_line.main([*arguments.split(), *other.split()]) == 2, other
         (line,) = capsys.readouterr().err.splitlines()
         assert line.startswith("run-benches.py: ") and "leave out" in line, other
-        if other.startswith("--") and "--stored" not in other and "--criterion" not in other and "--resume" not in other:
+        if (
+            other.startswith("--")
+            and "--stored" not in other
+            and "--criterion" not in other
+            and "--resume" not in other
+        ):
             assert other.split()[0] in line
 
 
@@ -89,7 +110,10 @@ def test_what_has_an_effect_is_taken(typed: str) -> None:
 
 
 EMPTY = [
-    *([command, ""] for command in ("run", "list", "compare", "explain", "more", "profile", "document", "report", "load")),
+    *(
+        [command, ""]
+        for command in ("run", "list", "compare", "explain", "more", "profile", "document", "report", "load")
+    ),
     [""],
     ["storage", ""],
     ["compare", "", "HEAD"],
@@ -113,18 +137,40 @@ EMPTY = [
 
 @pytest.mark.parametrize("typed", EMPTY, ids=" ".join)
 def test_an_empty_word_is_refused(typed: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    forms = [typed, [*typed[:-2], f"{typed[-2]}="]] if typed[-1] == "" and typed[-2:-1] and typed[-2].startswith("--") else [typed]
+    forms = (
+        [typed, [*typed[:-2], f"{typed[-2]}="]]
+        if typed[-1] == "" and typed[-2:-1] and typed[-2].startswith("--")
+        else [typed]
+    )
     for form in forms:
         assert command_line.main(form) == 2
         (line,) = capsys.readouterr().err.splitlines()
-        assert "is empty" in line and (len(typed) < 2 or typed[-2:] == ["load", ""] or typed[typed.index("") - 1] in line)
+        assert "is empty" in line and (
+            len(typed) < 2 or typed[-2:] == ["load", ""] or typed[typed.index("") - 1] in line
+        )
 
 
-@pytest.mark.parametrize("name", ["last", "LAST", "HEAD", "20260101T000000Z-abc", "load-20260101T000000Z-abc", "compare-20260101T000000Z-a-b", "load-compare-20260101T000000Z"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "last",
+        "LAST",
+        "HEAD",
+        "20260101T000000Z-abc",
+        "load-20260101T000000Z-abc",
+        "compare-20260101T000000Z-a-b",
+        "load-compare-20260101T000000Z",
+    ],
+)
 def test_a_name_that_means_something_already_is_not_given(checkout: Checkout, measured: str, name: str) -> None:
     checkout.keep(measured, "kept")
     assert checkout.run("load", "rest-crud").returncode == 0
-    for words in (["save", name, "--run", "last"], ["save", name, "storage"], ["load", "save", name], ["load", "compare", "rest-crud", "--keep", name]):
+    for words in (
+        ["save", name, "--run", "last"],
+        ["save", name, "storage"],
+        ["load", "save", name],
+        ["load", "compare", "rest-crud", "--keep", name],
+    ):
         assert f"{name!r} is reserved" in checkout.complaint(*words)
 
 
@@ -145,7 +191,9 @@ def test_a_baseline_of_a_reserved_name_can_be_shown_and_removed(checkout: Checko
         (comparison({"storage/get/strata/sst": screened()}, {"harness/copy/bytes/1_MB": control(change=0.03)}), 3),
     ],
 )
-def test_a_picture_leaves_the_code_of_the_verdict(compared: Comparison, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_picture_leaves_the_code_of_the_verdict(
+    compared: Comparison, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     pytest.importorskip("matplotlib")
     picture = tmp_path / "new" / "changes.svg"
     options = argparse.Namespace(json=False, markdown=True, picture=picture, strict=False)

@@ -26,16 +26,25 @@ def test_a_run_prints_tables_and_stores_every_cell(checkout: Checkout) -> None:
     assert done.returncode == 0, done.stderr
     assert "10 rows in 4 families, 6 tuples each; 0 alone, in 0 processes each: about" in done.stderr
     assert "not every bench can be linked anew (lld is missing" in done.stderr, "these have left nothing to link"
-    assert "rows: 10 ran, 6 not run; ratios to floors: 4 ran; goals: 4 met, 0 missed, 0 not shown, 0 not judged" in done.stdout
+    assert (
+        "rows: 10 ran, 6 not run; ratios to floors: 4 ran; goals: 4 met, 0 missed, 0 not shown, 0 not judged"
+        in done.stdout
+    )
     run = checkout.last()
     assert run.complete and run.scale == "quick" and run.partial is None and run.design.seed == 7
     assert run.benches["storage/read/strata/1_index_1t"].points_ns == pytest.approx([2000.0] * 6)
     ratio = run.ratios["storage/read/strata/0_index_1t"]
     assert ratio.pairs == pytest.approx([0.8] * 6) and ratio.low == pytest.approx(0.8)
-    assert run.contrasts["storage/read/strata/1_index_1t"]["storage/read/strata/0_index_1t"] == pytest.approx([0.693147] * 6)
-    assert run.contrasts["storage/read/strata/0_index_1t"]["storage/read/strata/0_index_1t"] == [0.0] * 6, "its second lane"
+    assert run.contrasts["storage/read/strata/1_index_1t"]["storage/read/strata/0_index_1t"] == pytest.approx(
+        [0.693147] * 6
+    )
+    assert run.contrasts["storage/read/strata/0_index_1t"]["storage/read/strata/0_index_1t"] == [0.0] * 6, (
+        "its second lane"
+    )
     assert {binary.bytes > 0 for binary in run.binaries.values()} == {True}
-    assert {id: len(sentinel.points_ns) for id, sentinel in run.sentinels.items()} == {f"harness/{name}/sentinel/0": 3 for name in ("integers", "byte_scan", "copy", "chase")}
+    assert {id: len(sentinel.points_ns) for id, sentinel in run.sentinels.items()} == {
+        f"harness/{name}/sentinel/0": 3 for name in ("integers", "byte_scan", "copy", "chase")
+    }
     assert len(run.design.order) == 4 * 6 + 3
     folder = next((checkout.root / "runs").glob("2*Z-*/turns"))
     assert sum(len(path.read_text().splitlines()) for path in folder.iterdir()) == 4 * 6
@@ -76,7 +85,9 @@ def test_an_unknown_row_is_an_error_once_the_rows_are_known(checkout: Checkout) 
 
 def test_a_broken_build_is_one_line(checkout: Checkout) -> None:
     (checkout.root / "bin" / "BROKEN").touch()
-    assert checkout.complaint("storage") == "the build failed: error[E0308]: mismatched types (all of it: runs/build.log)"
+    assert (
+        checkout.complaint("storage") == "the build failed: error[E0308]: mismatched types (all of it: runs/build.log)"
+    )
 
 
 def test_flags_in_the_environment_are_one_line(checkout: Checkout) -> None:
@@ -102,7 +113,10 @@ def test_a_binary_that_crashes_costs_its_family(checkout: Checkout) -> None:
     assert done.returncode == 2
     floor, row = "storage/create/floor/0_index_1t", "storage/create/strata/0_index_1t"
     (reason,) = run.families[floor].reasons
-    assert reason.startswith("tuple 1: side A at storage/create/strata/0_index_1t ended with code 101: ") and "the engine said no" in reason
+    assert (
+        reason.startswith("tuple 1: side A at storage/create/strata/0_index_1t ended with code 101: ")
+        and "the engine said no" in reason
+    )
     for cell in (run.families[floor], run.benches[row], run.benches[floor], run.ratios[row]):
         assert (cell.state, cell.reasons) == ("invalid", [reason])
     assert run.ratios["storage/read/strata/0_index_1t"].state == "ran"
@@ -116,8 +130,14 @@ def test_what_the_engine_refuses_is_run_again_once_and_counted_beside_the_row(ch
     done = checkout.run("storage", *QUICK)
     run = checkout.last()
     assert done.returncode == 0 and {bench.state for bench in run.benches.values()} == {"ran"}
-    assert run.benches[ALONE].refusals == ["process 1: the engine refused: Busy"] and len(run.benches[ALONE].points_ns) == 1
-    assert run.benches[IN_TURNS].refusals == ["tuple 1: the engine refused: Busy"] and len(run.benches[IN_TURNS].points_ns) == 6
+    assert (
+        run.benches[ALONE].refusals == ["process 1: the engine refused: Busy"]
+        and len(run.benches[ALONE].points_ns) == 1
+    )
+    assert (
+        run.benches[IN_TURNS].refusals == ["tuple 1: the engine refused: Busy"]
+        and len(run.benches[IN_TURNS].points_ns) == 6
+    )
     assert [id for id, bench in run.benches.items() if bench.refusals] == [IN_TURNS, ALONE]
     for id in (ALONE, IN_TURNS):
         assert any(line.startswith(f"{id}: run again: ") for line in done.stdout.splitlines())
@@ -128,10 +148,18 @@ def test_what_the_engine_refuses_again_is_invalid_with_that_reason(checkout: Che
     done = checkout.run("storage", *QUICK)
     run = checkout.last()
     assert done.returncode == 2
-    assert run.benches[ALONE].reasons == ["process 1: exit code 101: the engine refused: Busy, also when it was run again"]
+    assert run.benches[ALONE].reasons == [
+        "process 1: exit code 101: the engine refused: Busy, also when it was run again"
+    ]
     (reason,) = run.benches[IN_TURNS].reasons
-    assert reason.startswith("tuple 1: side A at ") and reason.endswith("ended with code 101: the engine refused: Busy, also when it was run again")
-    assert {id for id, bench in run.benches.items() if bench.state == "invalid"} == {ALONE, IN_TURNS, "storage/create/floor/0_index_1t"}
+    assert reason.startswith("tuple 1: side A at ") and reason.endswith(
+        "ended with code 101: the engine refused: Busy, also when it was run again"
+    )
+    assert {id for id, bench in run.benches.items() if bench.state == "invalid"} == {
+        ALONE,
+        IN_TURNS,
+        "storage/create/floor/0_index_1t",
+    }
 
 
 def test_a_lane_whose_store_lacks_what_it_should_hold_has_no_figure(checkout: Checkout) -> None:
@@ -160,7 +188,12 @@ def ignoring_interrupts() -> None:
 def interrupted(checkout: Checkout, number: signal.Signals = signal.SIGINT) -> "subprocess.CompletedProcess[str]":
     """A run that is stopped after some of its jobs; it was started as a script starts one in the background."""
     process = subprocess.Popen(
-        checkout.command(*QUICK), env=checkout.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=ignoring_interrupts
+        checkout.command(*QUICK),
+        env=checkout.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=ignoring_interrupts,  # noqa: PLW1509 - nothing runs beside it
     )
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
@@ -176,7 +209,9 @@ def interrupted(checkout: Checkout, number: signal.Signals = signal.SIGINT) -> "
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_run_is_kept_and_resumed(checkout: Checkout, number: signal.Signals) -> None:
     done = interrupted(checkout, number)
-    assert done.returncode == 3 and "Go on with: run-benches.py --resume" in done.stderr and "Traceback" not in done.stderr
+    assert (
+        done.returncode == 3 and "Go on with: run-benches.py --resume" in done.stderr and "Traceback" not in done.stderr
+    )
     before = checkout.last()
     assert not before.complete and 7 <= len(before.design.order) < 24
     assert checkout.run("--resume").returncode == 0
@@ -190,7 +225,14 @@ def test_an_interrupted_run_is_kept_and_resumed(checkout: Checkout, number: sign
 
 def test_what_the_runner_starts_can_be_interrupted_too(checkout: Checkout) -> None:
     code = "import subprocess; from run_benches.cli import command_line; command_line.main(['nothing/like/it']); subprocess.run(['grep', 'SigIgn', '/proc/self/status'])"
-    done = subprocess.run([sys.executable, "-c", code], cwd=checkout.root, preexec_fn=ignoring_interrupts, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=checkout.root,
+        preexec_fn=ignoring_interrupts,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert int(done.stdout.split()[1], 16) & 1 << signal.SIGINT - 1 == 0
 
 
@@ -204,11 +246,15 @@ def test_a_run_is_not_resumed_with_other_binaries(checkout: Checkout) -> None:
 
 def test_two_runs_do_not_meet(checkout: Checkout) -> None:
     checkout.trouble("storage/create/strata/0_index_1t hang\n")
-    first = subprocess.Popen(checkout.command(*QUICK), env=checkout.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    first = subprocess.Popen(
+        checkout.command(*QUICK), env=checkout.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
         while not list((checkout.root / "runs").glob("2*.json")):
             time.sleep(0.05)
-        assert f"another run is under way on this machine (process {first.pid})" in checkout.complaint("storage", *QUICK)
+        assert f"another run is under way on this machine (process {first.pid})" in checkout.complaint(
+            "storage", *QUICK
+        )
     finally:
         first.send_signal(signal.SIGINT)
         first.wait(60)
@@ -289,16 +335,30 @@ def test_between_unlike_machines_only_ratios_are_shown(checkout: Checkout, measu
     assert "harness/chase/sentinel/0" in done.stdout
 
 
-def test_runs_from_before_can_be_read_and_are_not_taken_for_runs_of_one_machine(checkout: Checkout, measured: str) -> None:
+def test_runs_from_before_can_be_read_and_are_not_taken_for_runs_of_one_machine(
+    checkout: Checkout, measured: str
+) -> None:
     checkout.keep(measured, "a", "b")
     for name in "ab":
         path = checkout.root / "baselines" / f"{name}.json"
         run = json.loads(path.read_text())
-        identity = {key: run["machine"]["identity"][key] for key in ("cpu_model", "cores", "architecture", "memory_gib")}
+        identity = {
+            key: run["machine"]["identity"][key] for key in ("cpu_model", "cores", "architecture", "memory_gib")
+        }
         plan = [cell for cell in run["design"]["plan"] if cell["kind"] != "sentinel"]
-        edited(path, schema=3, machine=run["machine"] | {"identity": identity}, sentinels={}, design=run["design"] | {"plan": plan})
+        edited(
+            path,
+            schema=3,
+            machine=run["machine"] | {"identity": identity},
+            sentinels={},
+            design=run["design"] | {"plan": plan},
+        )
     done = checkout.run("compare", "--stored", "a", "b")
-    assert done.returncode == 0 and "not known to be alike" in done.stdout and "sentinels: not timed in a and b" in done.stdout
+    assert (
+        done.returncode == 0
+        and "not known to be alike" in done.stdout
+        and "sentinels: not timed in a and b" in done.stdout
+    )
     assert "0.800 [0.800, 0.800]" in done.stdout and "time an operation" not in done.stdout
     found = json.loads(checkout.run("compare", "--stored", "a", "b", "--json").stdout)
     assert found["machines_differ_in"] == [] and "caches" in found["machines_unknown_in"] and found["sentinels"] == []
@@ -309,7 +369,11 @@ def test_how_far_the_machine_moved_between_two_stored_runs_is_said(checkout: Che
     path = checkout.root / "baselines" / "b.json"
     run = json.loads(path.read_text())
     run["sentinels"]["harness/integers/sentinel/0"]["points_ns"] = [700.0, 725.0, 750.0]
-    edited(path, sentinels=run["sentinels"], machine=run["machine"] | {"recorded": run["machine"]["recorded"] | {"kernel": "9.9"}})
+    edited(
+        path,
+        sentinels=run["sentinels"],
+        machine=run["machine"] | {"recorded": run["machine"]["recorded"] | {"kernel": "9.9"}},
+    )
     said = checkout.run("compare", "--stored", "a", "b").stdout
     (line,) = (line for line in said.splitlines() if line.startswith("harness/integers/sentinel/0"))
     assert line.endswith("1.450 [1.400, 1.500]") and "then 9.9" in said and "time an operation" in said
@@ -319,17 +383,28 @@ def test_an_interrupted_run_is_not_gone_on_with_on_another_machine(checkout: Che
     path = checkout.root / "runs" / "20260101T000000Z-1.json"
     files.replace(path, measured)
     run = json.loads(measured)
-    edited(path, complete=False, machine=run["machine"] | {"identity": run["machine"]["identity"] | {"stepping": "another"}})
+    edited(
+        path,
+        complete=False,
+        machine=run["machine"] | {"identity": run["machine"]["identity"] | {"stepping": "another"}},
+    )
     assert "unlike machines (stepping)" in checkout.complaint("run", "--resume")
 
 
 def test_list_needs_no_build_and_knows_more_after_one(checkout: Checkout) -> None:
     before = checkout.run("list")
-    assert before.returncode == 0 and "storage: What storage costs." in before.stdout and "once the benches are built" in before.stdout
+    assert (
+        before.returncode == 0
+        and "storage: What storage costs." in before.stdout
+        and "once the benches are built" in before.stdout
+    )
     assert " rows of " not in before.stdout
     checkout.run("storage/read", *QUICK)
     after = checkout.run("list", "storage")
-    assert "storage/read/strata/0_index_1t  [1 thread, records]  read one record" in after.stdout and "integration" not in after.stdout
+    assert (
+        "storage/read/strata/0_index_1t  [1 thread, records]  read one record" in after.stdout
+        and "integration" not in after.stdout
+    )
     assert re.search(r"^[1-9]\d* rows of 1 layer$", after.stdout, re.MULTILINE)
     assert "did you mean storage?" in checkout.complaint("list", "storag")
     assert json.loads(checkout.run("list", "--json").stdout)["schema"] == 1
@@ -342,7 +417,9 @@ def test_strict_fails_on_a_missed_goal(checkout: Checkout) -> None:
     assert missed.returncode == 1 and "1 missed" in missed.stdout
 
 
-def test_a_bench_without_its_stanza_is_found(checkout: Checkout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bench_without_its_stanza_is_found(
+    checkout: Checkout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     from run_benches.cli import checks
 
     monkeypatch.setattr(checks, "ROOT", checkout.root)
@@ -357,11 +434,27 @@ def test_a_bench_without_its_stanza_is_found(checkout: Checkout, monkeypatch: py
     assert "benches/routing.rs has no [[bench]]" in complaints and "storage lacks harness = false" in complaints
 
 
-@pytest.mark.parametrize("words", [["--help"], ["compare", "--help"], ["stoarge"], ["list", "storag"], ["run", "--nonsense"], ["load", "show", "--nonsense"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--help"],
+        ["compare", "--help"],
+        ["stoarge"],
+        ["list", "storag"],
+        ["run", "--nonsense"],
+        ["load", "show", "--nonsense"],
+    ],
+)
 def test_help_and_slips_are_answered_by_a_bare_python(checkout: Checkout, words: list[str]) -> None:
     (checkout.root / ".venv").unlink()
     (checkout.root / "bin/cargo").unlink()
-    done = subprocess.run([sys.executable, "-ES", str(checkout.root / "run-benches.py"), *words], cwd="/", capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-ES", str(checkout.root / "run-benches.py"), *words],
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == (0 if "--help" in words else 2) and "Traceback" not in done.stderr, done
     assert not (checkout.root / ".venv").exists() and not (checkout.root / "runs").exists()
 
@@ -382,12 +475,29 @@ def test_every_command_runs_inside_the_environment(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize(
     ("streams", "code"),
-    [(">&-", 2), ("1</dev/null", 2), (">/dev/full", 2), ("<&- >&-", 2), ("2>&-", 0), ("2>/dev/full", 0), ("<&-", 0), ("<&- 2>&-", 0)],
+    [
+        (">&-", 2),
+        ("1</dev/null", 2),
+        (">/dev/full", 2),
+        ("<&- >&-", 2),
+        ("2>&-", 0),
+        ("2>/dev/full", 0),
+        ("<&-", 0),
+        ("<&- 2>&-", 0),
+    ],
 )
 @pytest.mark.parametrize("words", [("list",), ("baselines", "--json"), ("--help",)])
 def test_closed_and_full_streams(checkout: Checkout, words: tuple[str, ...], streams: str, code: int) -> None:
     command = ["bash", "-c", f'"$@" {streams}', "bash", *checkout.command(*words)]
-    done = subprocess.run(command, env=checkout.environment(), cwd="/", stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command,
+        env=checkout.environment(),
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == code and len(done.stderr.splitlines()) == (code == 2), done
     assert done.stdout == (checkout.run(*words).stdout if code == 0 else "")
 
@@ -414,4 +524,4 @@ def test_no_file_of_the_project_names_this_machine() -> None:
     from run_benches.places import ROOT
 
     for path in Path(ROOT / "run_benches").rglob("*.py"):
-        assert "/".join(("", "work", "")) not in path.read_text(encoding="utf-8"), path
+        assert str(Path("/", "work")) + "/" not in path.read_text(encoding="utf-8"), path

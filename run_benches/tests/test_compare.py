@@ -1,5 +1,5 @@
-"""Whole comparisons of a tiny repository: real cargo, linker, broker and judge; only the clock of its benches is made up, so that what
-two revisions differ by is known. What a person types, sees and gets."""
+"""Whole comparisons of a tiny repository: real cargo, linker, broker and judge; only the clock of its benches is made
+up, so that what two revisions differ by is known. What a person types, sees and gets."""
 
 import json
 import signal
@@ -63,12 +63,23 @@ def opened(workspace: Workspace) -> Workspace:
     manifest = (workspace.root / "Cargo.toml").read_text().partition("[[bench]]")[0]
     workspace.write("Cargo.toml", manifest + "".join(f'[[bench]]\nname = "{name}"\nharness = false\n' for name in ROWS))
     for name, rows in ROWS.items():
-        workspace.write(f"benches/{name}.rs", f'use answer::number::number;\n\nfn main() {{\n    answer_harness::suite("{name}", &[{rows}]);\n}}\n')
+        workspace.write(
+            f"benches/{name}.rs",
+            f'use answer::number::number;\n\nfn main() {{\n    answer_harness::suite("{name}", &[{rows}]);\n}}\n',
+        )
     workspace.write("benches/harness/src/lib.rs", (places.ROOT / "run_benches/tests/fakes/suite.rs").read_text())
-    workspace.write("benches/harness/benches/rows.rs", f'fn main() {{\n    answer_harness::suite("harness", &[{SENTINELS}]);\n}}\n')
-    workspace.write("benches/harness/Cargo.toml", '[package]\nname = "answer-harness"\nversion = "0.1.0"\nedition = "2024"\n[[bench]]\nname = "harness"\npath = "benches/rows.rs"\nharness = false\n')
+    workspace.write(
+        "benches/harness/benches/rows.rs", f'fn main() {{\n    answer_harness::suite("harness", &[{SENTINELS}]);\n}}\n'
+    )
+    workspace.write(
+        "benches/harness/Cargo.toml",
+        '[package]\nname = "answer-harness"\nversion = "0.1.0"\nedition = "2024"\n[[bench]]\nname = "harness"\npath = "benches/rows.rs"\nharness = false\n',
+    )
     for layer in ("storage", "routing"):
-        workspace.write(f"src/{layer}.rs", "pub use crate::number::number;\n" if layer == "storage" else "pub use crate::storage::number;\n")
+        workspace.write(
+            f"src/{layer}.rs",
+            "pub use crate::number::number;\n" if layer == "storage" else "pub use crate::storage::number;\n",
+        )
     workspace.write("src/lib.rs", "pub mod number;\npub mod storage;\npub mod routing;\n")
     workspace.write("run-benches.py", (places.ROOT / "run-benches.py").read_text())
     workspace.number(1000)
@@ -78,7 +89,9 @@ def opened(workspace: Workspace) -> Workspace:
 
 def typed(project: Workspace, *words: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, str(project.root / "run-benches.py"), *words]
-    return subprocess.run(command, env=project.environment(), cwd="/", capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(
+        command, env=project.environment(), cwd="/", capture_output=True, text=True, timeout=300, check=False
+    )
 
 
 def stored(project: Workspace) -> list[Path]:
@@ -136,12 +149,30 @@ def test_a_dry_run_says_what_it_would_cost_and_measures_nothing(project: Workspa
     assert (done.returncode, done.stdout) == (0, "") and "screen: 6 pairs of each, about" in done.stderr, done
     plan = json.loads(typed(project, "compare", "--dry-run", "--json", *SEED).stdout)
     planned = {id for id, row in plan["comparison"]["rows"].items() if row["state"] == "not_run"}
-    assert plan["comparison"]["design"]["seed"] == 7 and "storage/get/strata/one" in planned and plan["comparison"]["controls"]
-    assert planned == set(plan["forecast"]["visible"]) and 0 < plan["forecast"]["screen_s"] < plan["forecast"]["quarter_s"] < plan["forecast"]["all_s"]
+    assert (
+        plan["comparison"]["design"]["seed"] == 7
+        and "storage/get/strata/one" in planned
+        and plan["comparison"]["controls"]
+    )
+    assert (
+        planned == set(plan["forecast"]["visible"])
+        and 0 < plan["forecast"]["screen_s"] < plan["forecast"]["quarter_s"] < plan["forecast"]["all_s"]
+    )
     assert not stored(project) and not list((project.root / "runs").glob("compare-*"))
 
 
-@pytest.mark.parametrize("words", [("--margin", "0%"), ("--margin", "60%"), ("--margin", "0.02"), ("--alpha", "1"), ("--alpha", "x"), ("--pairs", "0"), ("--pairs", "501")])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--margin", "0%"),
+        ("--margin", "60%"),
+        ("--margin", "0.02"),
+        ("--alpha", "1"),
+        ("--alpha", "x"),
+        ("--pairs", "0"),
+        ("--pairs", "501"),
+    ],
+)
 def test_rules_that_are_none_are_refused(words: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         command_line.main(["compare", *words])
@@ -182,7 +213,9 @@ def test_two_settings_of_one_revision_are_two_sides(project: Workspace) -> None:
     done = typed(project, "compare", "--set", "cache=1M", "--set", "cache=2M", "--rows", "routing", *SEED)
     compared = last(project)
     assert done.returncode == 0 and (compared.a.name, compared.b.name) == ("cache=1M", "cache=2M"), done
-    assert compared.b.settings == {"STRATA_SET": "cache=2M"} and verdicts(compared) == {"routing/resolve/strata/one": "same"}
+    assert compared.b.settings == {"STRATA_SET": "cache=2M"} and verdicts(compared) == {
+        "routing/resolve/strata/one": "same"
+    }
 
 
 def test_settings_that_change_nothing_are_no_two_sides(project: Workspace) -> None:
@@ -200,16 +233,30 @@ def test_sides_that_do_other_work_are_not_judged(project: Workspace) -> None:
 
 
 def with_rows(project: Workspace, rows: str) -> None:
-    project.write("benches/storage.rs", f'use answer::number::number;\n\nfn main() {{\n    answer_harness::suite("storage", &[{rows}]);\n}}\n')
+    project.write(
+        "benches/storage.rs",
+        f'use answer::number::number;\n\nfn main() {{\n    answer_harness::suite("storage", &[{rows}]);\n}}\n',
+    )
     project.commit()
 
 
 @pytest.mark.parametrize(
     ("before", "after", "verdict", "code"),
-    [(4000, 5000, "more allocations", 1), (5000, 4000, "fewer allocations", 0), (5000, 7000, "more allocations", 1), (7000, 5000, "fewer allocations", 0)],
+    [
+        (4000, 5000, "more allocations", 1),
+        (5000, 4000, "fewer allocations", 0),
+        (5000, 7000, "more allocations", 1),
+        (7000, 5000, "fewer allocations", 0),
+    ],
 )
-def test_a_limit_of_allocations_that_is_passed_is_a_verdict_of_its_own(project: Workspace, before: int, after: int, verdict: str, code: int) -> None:
-    with_rows(project, ", ".join(f'("{name}/strata/allocates", number())' for name in ("put", "add", "set", "let")) + ', ("scan/strata/many", 7000)')
+def test_a_limit_of_allocations_that_is_passed_is_a_verdict_of_its_own(
+    project: Workspace, before: int, after: int, verdict: str, code: int
+) -> None:
+    with_rows(
+        project,
+        ", ".join(f'("{name}/strata/allocates", number())' for name in ("put", "add", "set", "let"))
+        + ', ("scan/strata/many", 7000)',
+    )
     project.number(before)
     project.commit()
     project.number(after)
@@ -218,11 +265,21 @@ def test_a_limit_of_allocations_that_is_passed_is_a_verdict_of_its_own(project: 
     for name in ("put", "add", "set", "let"):  # as many in a row as would give the rest of a layer up
         row = compared.rows[f"storage/{name}/strata/allocates"]
         assert row.state == "judged" and row.judgement is None and row.allocations
-        assert (row.allocations.verdict, row.allocations.a, row.allocations.b, row.allocations.at_most) == (verdict, before / 1000, after / 1000, 4.0)
+        assert (row.allocations.verdict, row.allocations.a, row.allocations.b, row.allocations.at_most) == (
+            verdict,
+            before / 1000,
+            after / 1000,
+            4.0,
+        )
     assert verdicts(compared)["storage/scan/strata/many"] == "same"
     assert done.returncode == code and verdict.upper() in done.stdout.splitlines()[0].upper(), done
     assert f"{before // 1000} -> {after // 1000}" in typed(project, "explain", "storage/put/strata/allocates").stdout
-    assert json.loads(typed(project, "explain", "storage/put/strata/allocates", "--json").stdout)["rows"]["storage/put/strata/allocates"]["allocations"]["at_most"] == 4
+    assert (
+        json.loads(typed(project, "explain", "storage/put/strata/allocates", "--json").stdout)["rows"][
+            "storage/put/strata/allocates"
+        ]["allocations"]["at_most"]
+        == 4
+    )
 
 
 def test_a_limit_of_allocations_that_both_sides_pass_alike_is_no_verdict(project: Workspace) -> None:
@@ -240,18 +297,28 @@ def test_what_the_engine_refuses_is_run_again_once_and_counted_beside_the_row(pr
     done = typed(project, "compare", "HEAD", ".", "--rows", "storage", "--all", *SEED)
     compared = last(project)
     once, ever = compared.rows["storage/put/strata/refused_once"], compared.rows["storage/put/strata/refused"]
-    assert once.state == "judged" and once.refusals == ["screen, pair 1: the engine refused: Busy"] and "run again" in done.stdout
+    assert (
+        once.state == "judged"
+        and once.refusals == ["screen, pair 1: the engine refused: Busy"]
+        and "run again" in done.stdout
+    )
     assert ever.state == "invalid" and "the engine refused: Busy, also when it was run again" in ever.reasons[0]
     assert verdicts(compared)["storage/get/strata/one"] == "faster"
 
 
-@pytest.mark.parametrize(("job", "number"), [("screen:3:storage", signal.SIGHUP), ("decide:20:storage", signal.SIGTERM)])
-def test_an_interrupted_comparison_goes_on_as_if_it_had_not_been(faster: Compared, job: str, number: signal.Signals) -> None:
+@pytest.mark.parametrize(
+    ("job", "number"), [("screen:3:storage", signal.SIGHUP), ("decide:20:storage", signal.SIGTERM)]
+)
+def test_an_interrupted_comparison_goes_on_as_if_it_had_not_been(
+    faster: Compared, job: str, number: signal.Signals
+) -> None:
     """In the screen, and after the early look."""
     project, _ = faster
     expected, known = last(project), len(stored(project))
     command = [sys.executable, str(project.root / "run-benches.py"), *FASTER]
-    process = subprocess.Popen(command, env=project.environment(), cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        command, env=project.environment(), cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     while not (len(stored(project)) > known and job in [done.name for done in last(project).design.order]):
         assert process.poll() is None
         time.sleep(0.02)
@@ -261,7 +328,9 @@ def test_an_interrupted_comparison_goes_on_as_if_it_had_not_been(faster: Compare
     assert resumed.returncode == 0 and found.complete, resumed
     assert [done.name for done in found.design.order] == [done.name for done in expected.design.order]
     assert verdicts(found) == verdicts(expected)
-    assert [point.effect for row in found.rows.values() for point in row.pairs] == [point.effect for row in expected.rows.values() for point in row.pairs]
+    assert [point.effect for row in found.rows.values() for point in row.pairs] == [
+        point.effect for row in expected.rows.values() for point in row.pairs
+    ]
 
 
 def test_another_seed_is_another_order(faster: Compared) -> None:
@@ -289,7 +358,10 @@ def test_a_budget_that_is_too_small_is_refused_before_it_is_spent(project: Works
 
 def test_workloads_are_compared_where_they_are_named_and_those_with_a_background_never() -> None:
     sides = (Side("a", "1", False, "1", code={"macro": "x"}), Side("b", "2", False, "2", code={"macro": "y"}))
-    facts = {"macro/load/strata/1": Facts("loads", "records", 1, 1, workload=True), "macro/beside/strata/1": Facts("reads", "records", 1, 1, workload=True, background=True)}
+    facts = {
+        "macro/load/strata/1": Facts("loads", "records", 1, 1, workload=True),
+        "macro/beside/strata/1": Facts("reads", "records", 1, 1, workload=True, background=True),
+    }
 
     def state(id: str, *words: str) -> str:
         return new_comparison._row(new_comparison.Wish(rows=list(words)), sides, (facts, facts), id, 0.02).state

@@ -1,4 +1,5 @@
-"""What is told of a comparison: the first sentence and the exit code agree, every row is counted once, a comment is short enough."""
+"""What is told of a comparison: the first sentence and the exit code agree, every row is counted once, a comment is
+short enough."""
 
 import re
 import xml.etree.ElementTree
@@ -36,12 +37,20 @@ def mixed() -> dict[str, Row]:
 
 def quiet() -> dict[str, Row]:
     """Nothing slower, nothing open."""
-    return {id: row for id, row in mixed().items() if id not in (SLOWER, "transaction/create/strata/2", "transaction/read/strata/x")}
+    return {
+        id: row
+        for id, row in mixed().items()
+        if id not in (SLOWER, "transaction/create/strata/2", "transaction/read/strata/x")
+    }
 
 
 def ending(found: Comparison) -> tuple[str, Exit, Exit]:
     """The first words, and the exit codes without and with --strict."""
-    return comparison_report.headline(found).partition(":")[0].partition(",")[0], comparison_report.exit_code(found, False), comparison_report.exit_code(found, True)
+    return (
+        comparison_report.headline(found).partition(":")[0].partition(",")[0],
+        comparison_report.exit_code(found, False),
+        comparison_report.exit_code(found, True),
+    )
 
 
 def test_a_slower_row_is_the_first_sentence_with_its_layer_and_interval() -> None:
@@ -58,17 +67,31 @@ def counted(verdict: AllocationVerdict, a: float, b: float) -> Row:
 
 
 def test_more_allocations_are_a_failure_of_their_own_with_layer_counts_and_limit() -> None:
-    rows = {"transaction/create/strata/0": counted("more allocations", 4.0, 5.0), "storage/put/strata/1": counted("more allocations", 0.0, 5.0)}
+    rows = {
+        "transaction/create/strata/0": counted("more allocations", 4.0, 5.0),
+        "storage/put/strata/1": counted("more allocations", 0.0, 5.0),
+    }
     found = comparison(quiet() | rows)
     assert ending(found) == ("MORE ALLOCATIONS", Exit.FAILED, Exit.FAILED)
-    assert comparison_report.headline(found).endswith("2 rows with more allocations (0 -> 5, at most 4 on storage/put/strata/1, layer storage)")
+    assert comparison_report.headline(found).endswith(
+        "2 rows with more allocations (0 -> 5, at most 4 on storage/put/strata/1, layer storage)"
+    )
     for said in (comparison_report.text(found), comparison_report.markdown(found).replace("\\", "")):
         (line,) = (line for line in said.splitlines() if "transaction/create/strata/0" in line)
-        assert [word.strip(" |") for word in line.split() if word.strip(" |")] == ["transaction/create/strata/0", "transaction", "4", "->", "5", "4"]
+        assert [word.strip(" |") for word in line.split() if word.strip(" |")] == [
+            "transaction/create/strata/0",
+            "transaction",
+            "4",
+            "->",
+            "5",
+            "4",
+        ]
     assert "2 more allocations" in comparison_report.last_line(found)
     assert ending(comparison(rows)) == ("MORE ALLOCATIONS", Exit.FAILED, Exit.FAILED), "nothing else was judged"
     both = comparison(mixed() | rows)
-    assert comparison_report.headline(both).startswith("SLOWER: 2 rows") and "2 rows with more allocations" in comparison_report.headline(both)
+    assert comparison_report.headline(both).startswith(
+        "SLOWER: 2 rows"
+    ) and "2 rows with more allocations" in comparison_report.headline(both)
 
 
 def test_fewer_allocations_are_no_failure() -> None:
@@ -80,7 +103,10 @@ def test_fewer_allocations_are_no_failure() -> None:
 
 def test_fine_is_said_with_the_counts_of_all_that_was_told() -> None:
     found = comparison(quiet())
-    assert comparison_report.headline(found) == "nothing is slower: 0 slower, 1 faster, 2 same, 0 can't tell, 2 identical, 1 left out, 1 one side"
+    assert (
+        comparison_report.headline(found)
+        == "nothing is slower: 0 slower, 1 faster, 2 same, 0 can't tell, 2 identical, 1 left out, 1 one side"
+    )
     assert ending(found)[1:] == (Exit.FINE, Exit.FINE)
 
 
@@ -126,7 +152,9 @@ def test_an_interrupted_comparison_has_no_verdict() -> None:
 
 
 def test_a_control_that_moved_voids_every_verdict() -> None:
-    found = comparison(mixed(), {"harness/copy/bytes/1_MB": control(change=0.03), "storage/get/strata/sst": control("row")})
+    found = comparison(
+        mixed(), {"harness/copy/bytes/1_MB": control(change=0.03), "storage/get/strata/sst": control("row")}
+    )
     assert ending(found) == ("CONTAMINATED", Exit.NOTHING, Exit.NOTHING)
     said = comparison_report.text(found)
     assert "harness/copy/bytes/1_MB by +3.0 %" in said.splitlines()[0]
@@ -136,14 +164,28 @@ def test_a_control_that_moved_voids_every_verdict() -> None:
 
 
 def test_controls_are_counted_and_their_absence_is_said() -> None:
-    assert "1 sentinel, 1 row of A: quiet; smallest adjusted p 1, an alarm is at 0.01" in comparison_report.text(comparison(quiet()))
-    assert "none: a machine that favours one side would not have been noticed" in comparison_report.text(comparison(quiet(), {}))
+    assert "1 sentinel, 1 row of A: quiet; smallest adjusted p 1, an alarm is at 0.01" in comparison_report.text(
+        comparison(quiet())
+    )
+    assert "none: a machine that favours one side would not have been noticed" in comparison_report.text(
+        comparison(quiet(), {})
+    )
 
 
 def test_every_row_is_counted_exactly_once() -> None:
     rows = mixed() | {"routing/get/strata/1": unjudged("invalid", "x"), "routing/get/strata/2": unjudged("not_run")}
     counts = comparison_report.census(comparison(rows))
-    assert counts == {"slower": 2, "faster": 1, "same": 2, "can't tell": 1, "identical": 2, "one side": 1, "left out": 1, "invalid": 1, "not run": 1}
+    assert counts == {
+        "slower": 2,
+        "faster": 1,
+        "same": 2,
+        "can't tell": 1,
+        "identical": 2,
+        "one side": 1,
+        "left out": 1,
+        "invalid": 1,
+        "not run": 1,
+    }
     assert counts.total() == len(rows)
 
 
@@ -162,14 +204,21 @@ def test_targets_that_were_not_run_are_listed_with_the_reason() -> None:
 def test_same_rows_are_folded_into_the_widest_interval_unless_all_are_asked_for() -> None:
     found = comparison(mixed())
     folded, unfolded = comparison_report.text(found), comparison_report.text(found, everything=True)
-    assert "2 rows the same; the widest 95 % interval is [+0.7, +1.7] on storage/get/strata/memtable; 1 moved, but within the margin" in folded
+    assert (
+        "2 rows the same; the widest 95 % interval is [+0.7, +1.7] on storage/get/strata/memtable; 1 moved, but within the margin"
+        in folded
+    )
     assert "storage/get/strata/sst " not in folded
     assert re.search(r"storage/get/strata/memtable +same \(\+1\.2 %\) \[\+0\.7, \+1\.7\]", unfolded)
     assert re.search(r"storage/get/strata/sst +\+0\.2 % \[-0\.2, \+0\.6\]", unfolded)
 
 
 def test_a_row_is_told_with_times_pairs_and_witnesses() -> None:
-    (line,) = (line for line in comparison_report.text(comparison(mixed())).splitlines() if "hash_lookup" in line and "->" in line)
+    (line,) = (
+        line
+        for line in comparison_report.text(comparison(mixed())).splitlines()
+        if "hash_lookup" in line and "->" in line
+    )
     assert "+5.1 % [+4.7, +5.5]" in line and "1.000 -> 1.051 us" in line and " 16 " in line
     assert "does more work (instructions +4.9 %); more allocations: 2 -> 3" in line and "bytes written" not in line
 
@@ -188,7 +237,10 @@ def test_who_is_compared_and_what_it_cost() -> None:
     said = comparison_report.text(compared, Path("/elsewhere/compare-1.json"))
     assert "A: main (aaaaaaaaa)\n" in said
     assert "B: the working tree (bbbbbbbbb+changes, with the benches of aaaaaaaaa, STRATA_SET=cache=32M)" in said
-    assert "12 min 34 s, 102 pairs of rows (2 pairs run again, for unlike conditions) and 32 of controls; margin 2.0 %; seed 4711" in said
+    assert (
+        "12 min 34 s, 102 pairs of rows (2 pairs run again, for unlike conditions) and 32 of controls; margin 2.0 %; seed 4711"
+        in said
+    )
     assert re.search(r"a slow-down of [2-9]\.\d % .* would have been found 4 times out of 5", said)
     assert "kept as /elsewhere/compare-1.json" in said
 
@@ -214,8 +266,12 @@ def test_a_comment_says_the_same_as_the_terminal() -> None:
 
 
 def test_a_comment_is_short_however_many_rows_are_red() -> None:
-    rows = {f"indexes/a_rather_long_operation_name_{number}/strata/with_a_long_case_too": row(0.05) for number in range(400)}
-    found = comparison(rows | {f"layer_{number}/x/strata/y": unjudged("invalid", "why " * 1000) for number in range(400)})
+    rows = {
+        f"indexes/a_rather_long_operation_name_{number}/strata/with_a_long_case_too": row(0.05) for number in range(400)
+    }
+    found = comparison(
+        rows | {f"layer_{number}/x/strata/y": unjudged("invalid", "why " * 1000) for number in range(400)}
+    )
     said = comparison_report.markdown(found)
     assert 20_000 < len(said) < comparison_report.LONGEST_COMMENT
     shown = said.count("| indexes/a_rather")
@@ -224,7 +280,9 @@ def test_a_comment_is_short_however_many_rows_are_red() -> None:
 
 
 def test_markup_in_names_and_reasons_is_text() -> None:
-    said = comparison_report.markdown(comparison({"a/b|c/strata/d": unjudged("invalid", "it said `x|y`\n<script>")} | quiet()))
+    said = comparison_report.markdown(
+        comparison({"a/b|c/strata/d": unjudged("invalid", "it said `x|y`\n<script>")} | quiet())
+    )
     assert r"| a/b\|c/strata/d | 1 | invalid | it said \`x\|y\` \<script> |" in said
 
 
@@ -264,15 +322,33 @@ def test_the_processor_alone_repeats_itself_better_than_a_store() -> None:
 
 
 def test_counts_that_changed_are_named_and_others_are_not() -> None:
-    witness = Witness(None, (2.0, 1.0), {"user_key_comparison_count": (10.0, 12.0), "bytes_written": (0.0, 0.0), "flushes": (0.0001, 0.0002)})
-    assert witnesses.phrase(ONE, witness, STORE) == "fewer allocations: 2 -> 1; more user key comparison count: 10 -> 12"
+    witness = Witness(
+        None,
+        (2.0, 1.0),
+        {"user_key_comparison_count": (10.0, 12.0), "bytes_written": (0.0, 0.0), "flushes": (0.0001, 0.0002)},
+    )
+    assert (
+        witnesses.phrase(ONE, witness, STORE) == "fewer allocations: 2 -> 1; more user key comparison count: 10 -> 12"
+    )
     assert witnesses.phrase(ONE, None, STORE) == ""
 
 
 def test_effects_are_printed_with_sign_and_interval() -> None:
-    assert [effects.change(effect) for effect in (0.05, -0.05, 0.00004, -0.00004, 0.9)] == ["+5.1 %", "-4.9 %", "0.0 %", "0.0 %", "+146 %"]
+    assert [effects.change(effect) for effect in (0.05, -0.05, 0.00004, -0.00004, 0.9)] == [
+        "+5.1 %",
+        "-4.9 %",
+        "0.0 %",
+        "0.0 %",
+        "+146 %",
+    ]
     assert effects.interval(None, None) == "[too few pairs]"
-    assert [effects.probability(p) for p in (None, 1.0, 0.0312, 0.000346, 0.00002)] == ["", "1", "0.031", "0.0003", "below 0.0001"]
+    assert [effects.probability(p) for p in (None, 1.0, 0.0312, 0.000346, 0.00002)] == [
+        "",
+        "1",
+        "0.031",
+        "0.0003",
+        "below 0.0001",
+    ]
 
 
 # The picture.
@@ -283,7 +359,13 @@ def test_the_forest_plot_holds_the_rows_that_are_not_the_same(tmp_path: Path) ->
     path = tmp_path / "forest.svg"
     forest.forest(comparison(mixed()), path)
     said = "".join(xml.etree.ElementTree.parse(path).getroot().itertext())
-    for shown in (SLOWER, "transaction/find/strata/2", "transaction/read/strata/x", "+5.1 % [+4.7, +5.5]", "can't tell"):
+    for shown in (
+        SLOWER,
+        "transaction/find/strata/2",
+        "transaction/read/strata/x",
+        "+5.1 % [+4.7, +5.5]",
+        "can't tell",
+    ):
         assert shown in said, shown
     assert "storage/get/strata/sst" not in said and "encoding/key" not in said
 

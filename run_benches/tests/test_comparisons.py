@@ -20,4 +20,10 @@ def test_a_comparison_of_the_first_schema_is_read_as_one_of_the_present(tmp_path
     path.write_text(json.dumps(written))
     read = comparisons.load(path)
     found = read.rows["a/b/strata/c"].judgement
-    assert read.schema == comparisons.SCHEMA and found and found.outliers == 2 and found.same_low is not None and found.level == 0.05
+    assert (
+        read.schema == comparisons.SCHEMA
+        and found
+        and found.outliers == 2
+        and found.same_low is not None
+        and found.level == 0.05
+    )

@@ -53,6 +53,10 @@ def test_second_lanes_that_differ_too_often_contaminate_a_run() -> None:
 
 def test_the_second_lanes_of_a_run_are_counted() -> None:
     run, rng = a_run(), random.Random(1)
-    run.contrasts = {"a": {"a": [rng.gauss(0, 0.01) for _ in range(8)], "b": [0.5] * 8}, "b": {"b": [0.1] * 8}, "c": {"c": [0.0] * 3}}
+    run.contrasts = {
+        "a": {"a": [rng.gauss(0, 0.01) for _ in range(8)], "b": [0.5] * 8},
+        "b": {"b": [0.1] * 8},
+        "c": {"c": [0.0] * 3},
+    }
     found = contrasts.controls(run)
     assert (found.looked_at, found.held) == (2, 1), "that of three tuples has no interval"

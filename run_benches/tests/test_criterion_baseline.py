@@ -19,7 +19,8 @@ ROW = "encoding/decode/strata/1_KB"
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A folder of Criterion's with the baseline KEPT, in which all took twice as long, but for one row of each side that the other has not."""
+    """A folder of Criterion's with the baseline KEPT, in which all took twice as long, but for one row of each side
+    that the other has not."""
     shutil.copytree(GOLDEN, tmp_path, dirs_exist_ok=True)
     for folder in sorted(tmp_path.glob("**/new")):
         kept = folder.with_name(KEPT)
@@ -120,7 +121,16 @@ def a_folder_in_place_of_a_file(folder: Path) -> None:
     (folder / "sample.json").mkdir()
 
 
-DAMAGES = (no_sampling_mode, cut, unnamed, not_text, half_a_character, without_samples, emptied, a_folder_in_place_of_a_file)
+DAMAGES = (
+    no_sampling_mode,
+    cut,
+    unnamed,
+    not_text,
+    half_a_character,
+    without_samples,
+    emptied,
+    a_folder_in_place_of_a_file,
+)
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -154,7 +164,9 @@ def test_a_name_that_is_no_text_is_shown(home: Path, capsys: pytest.CaptureFixtu
         assert "gone_\\xff".replace("\\", "\\" * (2 if as_json else 1)) in capsys.readouterr().out
 
 
-def test_a_folder_that_may_not_be_looked_into_is_named(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_may_not_be_looked_into_is_named(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The tests may run as one who may look everywhere."""
     real = os.scandir
 

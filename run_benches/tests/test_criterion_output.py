@@ -15,7 +15,12 @@ LONG = "encoding/encode_key_of_a_record_with_a_rather_long_operation_name_that_c
 
 def test_rows_are_known_by_their_full_id() -> None:
     found = criterion_output.read(GOLDEN).rows
-    assert set(found) == {f"{LONG}/strata/10_a:b", f"{LONG}/strata/11_a:b", "encoding/decode/strata/1_KB", "encoding/decode/floor/1_KB"}
+    assert set(found) == {
+        f"{LONG}/strata/10_a:b",
+        f"{LONG}/strata/11_a:b",
+        "encoding/decode/strata/1_KB",
+        "encoding/decode/floor/1_KB",
+    }
 
 
 def test_samples_are_flat_and_positive() -> None:
@@ -26,7 +31,11 @@ def test_samples_are_flat_and_positive() -> None:
 
 def test_median_agrees_with_criterions_own() -> None:
     for row, samples in criterion_output.read(GOLDEN).rows.items():
-        folder = next(path.parent for path in GOLDEN.glob("**/new/benchmark.json") if json.loads(path.read_text())["full_id"] == row)
+        folder = next(
+            path.parent
+            for path in GOLDEN.glob("**/new/benchmark.json")
+            if json.loads(path.read_text())["full_id"] == row
+        )
         theirs = json.loads((folder / "estimates.json").read_text())["median"]["point_estimate"]
         assert samples.median_ns() == pytest.approx(theirs, rel=1e-9)
 

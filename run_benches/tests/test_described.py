@@ -13,8 +13,14 @@ def test_what_no_schema_can_say_is_left_out_and_nothing_else() -> None:
     own = {"name": "category", "in": "query"}
     document = {
         "paths": {
-            "/Product": {"get": {"parameters": [own, parameter("limit"), parameter("after"), parameter("stream")]}, "post": {"responses": {}}},
-            "/Product/{id}": {"parameters": [parameter("id")], "put": {"parameters": [parameter("If-Match"), parameter("If-Absent")]}},
+            "/Product": {
+                "get": {"parameters": [own, parameter("limit"), parameter("after"), parameter("stream")]},
+                "post": {"responses": {}},
+            },
+            "/Product/{id}": {
+                "parameters": [parameter("id")],
+                "put": {"parameters": [parameter("If-Match"), parameter("If-Absent")]},
+            },
         }
     }
     paths = described.testable(document)["paths"]
@@ -25,7 +31,13 @@ def test_what_no_schema_can_say_is_left_out_and_nothing_else() -> None:
 
 def test_a_body_of_any_type_is_one_of_the_other_types() -> None:
     def document(*types: str) -> dict[str, Any]:
-        return {"paths": {"/Photo/{id}/picture": {"put": {"requestBody": {"required": True, "content": {name: {} for name in types}}}}}}
+        return {
+            "paths": {
+                "/Photo/{id}/picture": {
+                    "put": {"requestBody": {"required": True, "content": {name: {} for name in types}}}
+                }
+            }
+        }
 
     assert described.testable(document("application/octet-stream", "*/*")) == document("application/octet-stream")
     assert described.testable(document("text/plain")) == document("text/plain")

@@ -34,7 +34,9 @@ def test_the_hog_writes_nothing_for_a_parent_that_has_ended(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("condition", [name for name in disturbance.CONDITIONS if name != "quiet"])
 def test_a_disturbance_ends_with_its_parent_however_that_ends(tmp_path: Path, condition: str) -> None:
-    with subprocess.Popen([sys.executable, "-c", PARENT, str(tmp_path), condition], cwd=ROOT, stdout=subprocess.PIPE, text=True) as parent:
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(tmp_path), condition], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as parent:
         assert parent.stdout and parent.stdout.readline() == "up\n"
         children = _children(parent.pid)
         assert children
@@ -52,12 +54,16 @@ def test_a_disturbance_ends_with_its_block(tmp_path: Path, condition: str) -> No
 
 
 def _children(parent: int) -> set[int]:
-    return {int(pid) for task in Path(f"/proc/{parent}/task").iterdir() for pid in (task / "children").read_text().split()}
+    return {
+        int(pid) for task in Path(f"/proc/{parent}/task").iterdir() for pid in (task / "children").read_text().split()
+    }
 
 
 def _wait_for_the_end_of(pids: set[int]) -> None:
     """Fails after a minute, which nothing takes; no test depends on how soon."""
     deadline = time.monotonic() + 60
-    while any(Path(f"/proc/{pid}").exists() and "(zombie)" not in Path(f"/proc/{pid}/status").read_text() for pid in pids):
+    while any(
+        Path(f"/proc/{pid}").exists() and "(zombie)" not in Path(f"/proc/{pid}/status").read_text() for pid in pids
+    ):
         assert time.monotonic() < deadline, "still there after a minute"
         time.sleep(0.02)

@@ -75,10 +75,15 @@ def test_other_programs_are_named_and_ours_are_not(tmp_path: Path) -> None:
     def processes(times: dict[int, int]) -> dict[str, str]:
         names = {1: "init", 7: "a shell) (odd", me: "python3", 70_000: "rustc", 70_001: "idle"}
         parents = {1: 0, 7: 1, me: 7, 70_000: 1, 70_001: 1}
-        return {f"proc/{one}/stat": f"{one} ({names[one]}) S {parents[one]} 1 1 0 -1 4 0 0 0 0 {time} 0 0 0 20 0 1 0\n" for one, time in times.items()}
+        return {
+            f"proc/{one}/stat": f"{one} ({names[one]}) S {parents[one]} 1 1 0 -1 4 0 0 0 0 {time} 0 0 0 20 0 1 0\n"
+            for one, time in times.items()
+        }
 
     before = doctor.used(machine_of(tmp_path, processes({1: 5, 7: 5, me: 5, 70_000: 100, 70_001: 3})))
-    after = doctor.used(machine_of(tmp_path, processes({1: 80, 7: 90, me: 100, 70_000: 100 + os.sysconf("SC_CLK_TCK") // 2, 70_001: 3})))
+    after = doctor.used(
+        machine_of(tmp_path, processes({1: 80, 7: 90, me: 100, 70_000: 100 + os.sysconf("SC_CLK_TCK") // 2, 70_001: 3}))
+    )
     assert sorted(name for _, name in after) == ["idle", "rustc"]
     finding = doctor.busiest(before, after)
     assert finding.found == "rustc 50 %" and finding.advice
@@ -86,14 +91,21 @@ def test_other_programs_are_named_and_ours_are_not(tmp_path: Path) -> None:
 
 
 def test_what_can_be_seen_follows_from_the_scatter() -> None:
-    quiet, noisy = doctor.scatter("quiet", [0.001, -0.001, 0.002, -0.002]), doctor.scatter("noisy", [0.1, -0.1, 0.2, -0.2])
+    quiet, noisy = (
+        doctor.scatter("quiet", [0.001, -0.001, 0.002, -0.002]),
+        doctor.scatter("noisy", [0.1, -0.1, 0.2, -0.2]),
+    )
     assert quiet.deviation == pytest.approx(0.001826, abs=1e-6)
-    assert quiet.visible["16"] == pytest.approx(judge.smallest_visible(quiet.deviation, 16, doctor.ROWS, doctor.MARGIN), abs=1e-5)
+    assert quiet.visible["16"] == pytest.approx(
+        judge.smallest_visible(quiet.deviation, 16, doctor.ROWS, doctor.MARGIN), abs=1e-5
+    )
     assert doctor.MARGIN < quiet.visible["16"] < noisy.visible["16"] and noisy.visible["64"] < noisy.visible["16"]
 
 
-def test_everything_fits_and_a_fresh_checkout_is_told_what_to_build(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(build, "last_build", lambda: {})
+def test_everything_fits_and_a_fresh_checkout_is_told_what_to_build(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(build, "last_build", dict)
     assert doctor.main(False) == Exit.FINE
     text = capsys.readouterr().out
     assert max(map(len, text.splitlines())) <= 100

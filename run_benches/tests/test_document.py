@@ -34,17 +34,24 @@ HEADERS = {
 
 
 def a_run() -> Run:
-    """A whole run as the runner stores it: storage with floors, CRUD by 0, 1, 2 indexes with 1 and 8 threads, and the ladder."""
+    """A whole run as the runner stores it: storage with floors, CRUD by 0, 1, 2 indexes with 1 and 8 threads, and the
+    ladder."""
     benches = {**_storage(), **_crud(), **_ladder()}
     ratios = {
         "storage/get/strata/memtable": _ratio("storage/get/floor/memtable", 0.97, 0.95, 0.98),
         "storage/get/strata/sst": _ratio("storage/get/floor/sst", 0.91, 0.01, 0.95, low=0.900, high=0.921),
-        "integration/create/strata/2_indexes_1_thread": _ratio("integration/create/floor/2_indexes_1_thread", 0.88, 0.85, 0.92),
-        "integration/delete/strata/2_indexes_1_thread": Ratio("not_run", ["the run was stopped"], "integration/delete/floor/x", 0.85, 0.92),
+        "integration/create/strata/2_indexes_1_thread": _ratio(
+            "integration/create/floor/2_indexes_1_thread", 0.88, 0.85, 0.92
+        ),
+        "integration/delete/strata/2_indexes_1_thread": Ratio(
+            "not_run", ["the run was stopped"], "integration/delete/floor/x", 0.85, 0.92
+        ),
     }
     ratios["storage/get/strata/sst"].at_least = 0.95
     ratios["storage/get/strata/sst"].aim = 0.98
-    plan = [Cell("time", id.split("/")[0], id) for id in benches] + [Cell("ratio", id.split("/")[0], id) for id in ratios]
+    plan = [Cell("time", id.split("/")[0], id) for id in benches] + [
+        Cell("ratio", id.split("/")[0], id) for id in ratios
+    ]
     run = Run(
         schema=3,
         name="reference",
@@ -67,10 +74,13 @@ def a_run() -> Run:
 
 
 def _turned(run: Run) -> Run:
-    """CRUD took turns with the verb without an index, each rung of a clock with the rung below, and storage with its floors."""
+    """CRUD took turns with the verb without an index, each rung of a clock with the rung below, and storage with its
+    floors."""
     for threads in (1, 8):
         for verb in (*CRUD_NS, "mixed"):
-            made_up.family(run, [f"integration/{verb}/strata/{indexes}_indexes_{threads}_thread" for indexes in range(3)])
+            made_up.family(
+                run, [f"integration/{verb}/strata/{indexes}_indexes_{threads}_thread" for indexes in range(3)]
+            )
     for request, rungs in LADDER_NS.items():
         for clock in ("wall", "cpu"):
             ids = [id for rung in rungs if run.benches[id := _rung(request, rung)].facts.clock == clock]
@@ -85,7 +95,9 @@ def _rung(request: str, rung: str) -> str:
     return f"ladder/{request}/{'floor' if rung == 'raw' else 'strata'}/{rung}"
 
 
-def _ratio(floor: str, middle: float, at_least: float, aim: float, low: float | None = None, high: float | None = None) -> Ratio:
+def _ratio(
+    floor: str, middle: float, at_least: float, aim: float, low: float | None = None, high: float | None = None
+) -> Ratio:
     pairs = [middle + shift / 1000 for shift in range(-8, 8)]
     return Ratio("ran", [], floor, at_least, aim, pairs, middle, low or middle - 0.012, high or middle + 0.011)
 
@@ -94,13 +106,24 @@ def _storage() -> dict[str, Bench]:
     found = {}
     for state, time_ns in (("memtable", 812.0), ("sst", 1530.0)):
         floor = Floor(f"storage/get/floor/{state}", 0.95, 0.98)
-        found[f"storage/get/strata/{state}"] = made_up.bench(time_ns, "reads one record into pinned bytes", state=state, floor=floor)
-        found[f"storage/get/floor/{state}"] = made_up.bench(time_ns * 0.95, "reads one value by get_pinned_cf_opt", state=state)
-    found["storage/scan/strata/hundred"] = made_up.bench(21_400, "scans 100 records", unit="records", units_per_operation=100.0)
+        found[f"storage/get/strata/{state}"] = made_up.bench(
+            time_ns, "reads one record into pinned bytes", state=state, floor=floor
+        )
+        found[f"storage/get/floor/{state}"] = made_up.bench(
+            time_ns * 0.95, "reads one value by get_pinned_cf_opt", state=state
+        )
+    found["storage/scan/strata/hundred"] = made_up.bench(
+        21_400, "scans 100 records", unit="records", units_per_operation=100.0
+    )
     return found
 
 
-CRUD_NS = {"create": (5200, 7100, 9300), "read": (1210, 1215, 1208), "update": (6900, 9800, 12700), "delete": (3900, 5600, 7700)}
+CRUD_NS = {
+    "create": (5200, 7100, 9300),
+    "read": (1210, 1215, 1208),
+    "update": (6900, 9800, 12700),
+    "delete": (3900, 5600, 7700),
+}
 CACHED, WRITTEN = "SST, cached", "SST, cached; what is written, memtable"
 
 
@@ -112,7 +135,9 @@ def _crud() -> dict[str, Bench]:
                 case = f"{indexes}_indexes_{threads}_thread"
                 scaled = time_ns * (0.7 if threads == 8 else 1)
                 state = CACHED if verb == "read" else WRITTEN
-                found[f"integration/{verb}/strata/{case}"] = made_up.bench(scaled, f"one {verb}", threads=threads, indexes=indexes, state=state)
+                found[f"integration/{verb}/strata/{case}"] = made_up.bench(
+                    scaled, f"one {verb}", threads=threads, indexes=indexes, state=state
+                )
     found["integration/mixed/strata/2_indexes_8_thread"].state = "skipped"
     found["integration/mixed/strata/2_indexes_8_thread"].reasons = ["fewer than 8 threads are allowed here"]
     found["integration/mixed/strata/2_indexes_8_thread"].points_ns = []
@@ -120,8 +145,28 @@ def _crud() -> dict[str, Bench]:
 
 
 LADDER_NS = {
-    "get": {"raw": 780, "storage": 812, "transaction": 901, "handlers": 1180, "routing": 1260, "driver": 1500, "ingress": 2410, "ingress_cpu": 2400, "tcp": 12_300},
-    "create": {"raw": 4100, "storage": 4290, "transaction": 6800, "handlers": 8300, "routing": 8420, "driver": 8700, "ingress": 10_200, "ingress_cpu": 10_100, "tcp": 23_900},
+    "get": {
+        "raw": 780,
+        "storage": 812,
+        "transaction": 901,
+        "handlers": 1180,
+        "routing": 1260,
+        "driver": 1500,
+        "ingress": 2410,
+        "ingress_cpu": 2400,
+        "tcp": 12_300,
+    },
+    "create": {
+        "raw": 4100,
+        "storage": 4290,
+        "transaction": 6800,
+        "handlers": 8300,
+        "routing": 8420,
+        "driver": 8700,
+        "ingress": 10_200,
+        "ingress_cpu": 10_100,
+        "tcp": 23_900,
+    },
 }
 
 
@@ -172,15 +217,39 @@ class Page(unittest.TestCase):
     maxDiff = None
 
     def test_sections_stand_in_their_order(self) -> None:
-        titles = re.findall(r"^## (.*)$", rendered(), re.M)
+        titles = re.findall(r"^## (.*)$", rendered(), re.MULTILINE)
         self.assertEqual(
             titles,
-            ["What was found", "The machine and the runs", "Summary", "CRUD by index count", "The ladder", "Floors", "Beside other systems", "Scaling"]
+            [
+                "What was found",
+                "The machine and the runs",
+                "Summary",
+                "CRUD by index count",
+                "The ladder",
+                "Floors",
+                "Beside other systems",
+                "Scaling",
+            ]
             + ["What to optimise next", "How sure we are", "All figures", "How to run this yourself", "Limits"],
         )
         self.assertEqual(
             list(pages()),
-            ["PERFORMANCE.md"] + [f"performance/{name}.md" for name in ("storage", "integration", "scaling", "macro", "databases", "ladder", "bottlenecks", "load", "lake", "method")],
+            ["PERFORMANCE.md"]
+            + [
+                f"performance/{name}.md"
+                for name in (
+                    "storage",
+                    "integration",
+                    "scaling",
+                    "macro",
+                    "databases",
+                    "ladder",
+                    "bottlenecks",
+                    "load",
+                    "lake",
+                    "method",
+                )
+            ],
         )
 
     def test_the_main_page_is_short_also_where_everything_was_run_and_much_was_missed(self) -> None:
@@ -194,7 +263,11 @@ class Page(unittest.TestCase):
     def test_every_link_leads_to_a_page_or_a_picture_from_where_it_stands(self) -> None:
         run = whole()
         drawn = [*gallery.pictures(run).values(), *calibration_pictures.pictures(a_calibration())]
-        for main, folder in (("PERFORMANCE.md", "performance"), ("my-machine.md", "my-machine"), ("plain", "plain-pages")):
+        for main, folder in (
+            ("PERFORMANCE.md", "performance"),
+            ("my-machine.md", "my-machine"),
+            ("plain", "plain-pages"),
+        ):
             texts = page.render(run, HEADERS, a_calibration(), main)
             there = {*texts, *(f"{folder}/pictures/{picture.file}" for picture in drawn)}
             met = set()
@@ -210,8 +283,8 @@ class Page(unittest.TestCase):
 
     def test_no_digit_stands_outside_the_marks(self) -> None:
         for text in pages(whole(), calibration=a_calibration()).values():
-            outside = re.sub(r"<!-- BEGIN ([^:]+):.*?<!-- END \1 -->", "", text, flags=re.S)
-            outside = re.sub(r"^```.*?^```", "", outside, flags=re.S | re.M)
+            outside = re.sub(r"<!-- BEGIN ([^:]+):.*?<!-- END \1 -->", "", text, flags=re.DOTALL)
+            outside = re.sub(r"^```.*?^```", "", outside, flags=re.DOTALL | re.MULTILINE)
             self.assertNotRegex(outside, r"\d")
 
     def test_marks_name_the_command_without_folders_and_the_revision(self) -> None:
@@ -227,22 +300,36 @@ class Page(unittest.TestCase):
 
     def test_a_time_is_that_of_its_base_times_their_ratio_and_says_where_its_processes_measured_another(self) -> None:
         run, one = a_run(), "integration/create/strata/1_indexes_1_thread"
-        run.contrasts[one]["integration/create/strata/0_indexes_1_thread"] = [math.log(2.0) + off for off in made_up.TUPLES]
-        self.assertIn("| 10.4 us (6.96 to 7.31 us); median of its processes 7.10 us | +100 % [", line_with(section(rendered(run), "CRUD by index count"), "| CREATE |", "5.20 us"))
+        run.contrasts[one]["integration/create/strata/0_indexes_1_thread"] = [
+            math.log(2.0) + off for off in made_up.TUPLES
+        ]
+        self.assertIn(
+            "| 10.4 us (6.96 to 7.31 us); median of its processes 7.10 us | +100 % [",
+            line_with(section(rendered(run), "CRUD by index count"), "| CREATE |", "5.20 us"),
+        )
 
     def test_threads_share_no_column(self) -> None:
         crud = section(rendered(), "CRUD by index count")
         self.assertIn("**1 thread**", crud)
         self.assertIn("**8 threads on 2 cores**", crud)
         header = line_with(section(rendered(), "Summary"), "one operation is")
-        self.assertIn("| indexes | time, 1 thread | operations/s, 1 thread | time, 8 threads on 2 cores | operations/s, 8 threads |", header)
+        self.assertIn(
+            "| indexes | time, 1 thread | operations/s, 1 thread | time, 8 threads on 2 cores | operations/s, 8 threads |",
+            header,
+        )
 
     def test_a_difference_within_the_margin_is_the_same_and_one_that_is_not_resolved_has_no_sign(self) -> None:
         run = a_run()
-        self.assertIn("| same within 2 % [0.0 %, +0.9 %] |", line_with(section(rendered(run), "CRUD by index count"), "| READ | 1.21 us"))
+        self.assertIn(
+            "| same within 2 % [0.0 %, +0.9 %] |",
+            line_with(section(rendered(run), "CRUD by index count"), "| READ | 1.21 us"),
+        )
         read = "integration/read/strata/{}_indexes_1_thread"
         run.contrasts[read.format(2)][read.format(0)] = [0.02 + 10 * off for off in made_up.TUPLES]
-        self.assertIn("| not resolved [-2.5 %, +6.7 %] |", line_with(section(rendered(run), "CRUD by index count"), "| READ | 1.21 us"))
+        self.assertIn(
+            "| not resolved [-2.5 %, +6.7 %] |",
+            line_with(section(rendered(run), "CRUD by index count"), "| READ | 1.21 us"),
+        )
 
     def test_parts_of_a_mix_are_no_verbs(self) -> None:
         run = a_run()
@@ -260,14 +347,26 @@ class Page(unittest.TestCase):
         run = a_run()
         scan = run.benches["storage/scan/strata/hundred"]
         scan.counters = {"waits": 4821, "flushes": 0, "bytes_written": 20 * 2**20}
-        self.assertTrue(line_with(beside("storage", run), "storage/scan/strata/hundred").endswith("| waits, bytes written: of an unknown number of operations |"))
+        self.assertTrue(
+            line_with(beside("storage", run), "storage/scan/strata/hundred").endswith(
+                "| waits, bytes written: of an unknown number of operations |"
+            )
+        )
         scan.facts.timed_operations = 10_000
-        self.assertTrue(line_with(beside("storage", run), "storage/scan/strata/hundred").endswith("| waits 0.482; bytes written 2.05 KiB |"))
+        self.assertTrue(
+            line_with(beside("storage", run), "storage/scan/strata/hundred").endswith(
+                "| waits 0.482; bytes written 2.05 KiB |"
+            )
+        )
 
     def test_a_ratio_of_a_workload_says_what_took_turns(self) -> None:
         run, id = a_run(), "storage/get/strata/memtable"
         run.benches[id].facts.workload, run.benches[id].facts.turn_operations = True, 50
-        for counters, words in ((None, "50 operations |"), ({"flushes": 0}, "50 operations without a flush |"), ({"flushes": 1}, "50 operations |")):
+        for counters, words in (
+            (None, "50 operations |"),
+            ({"flushes": 0}, "50 operations without a flush |"),
+            ({"flushes": 1}, "50 operations |"),
+        ):
             run.benches[id].turns = runs.Turns(50, counters)
             layer = section(beside("storage", run), "Held against floors")
             self.assertIn(f"0.970 [0.958, 0.981], in turns of {words}", line_with(layer, f"`{id}`"))
@@ -285,15 +384,27 @@ class Page(unittest.TestCase):
     def test_a_missed_goal_is_as_plain_as_a_met_one(self) -> None:
         floors = section(rendered(), "Floors")
         self.assertIn("4 rows have a goal: 2 met, 1 missed, 0 not shown, 1 not judged.", floors)
-        self.assertIn("| 0.910 [0.900, 0.921] | 0.95 | **missed by 46.7 ns** |", line_with(floors, "`storage/get/strata/sst`"))  # 1530 ns x (1 - 0.921 / 0.95)
+        # 1530 ns x (1 - 0.921 / 0.95)
+        self.assertIn(
+            "| 0.910 [0.900, 0.921] | 0.95 | **missed by 46.7 ns** |", line_with(floors, "`storage/get/strata/sst`")
+        )
         layer = section(beside("storage"), "Held against floors")
-        self.assertIn("| 0.910 [0.900, 0.921] | 16 | 0.95 | 0.98 | **missed by 46.7 ns** |", line_with(layer, "`storage/get/strata/sst`"))
-        self.assertIn("| 0.970 [0.958, 0.981] | 16 | 0.95 | 0.98 | met |", line_with(layer, "`storage/get/strata/memtable`"))
+        self.assertIn(
+            "| 0.910 [0.900, 0.921] | 16 | 0.95 | 0.98 | **missed by 46.7 ns** |",
+            line_with(layer, "`storage/get/strata/sst`"),
+        )
+        self.assertIn(
+            "| 0.970 [0.958, 0.981] | 16 | 0.95 | 0.98 | met |", line_with(layer, "`storage/get/strata/memtable`")
+        )
         self.assertIn("**Goals missed: `storage/get/strata/sst`.**", layer)
 
     def test_an_interval_on_both_sides_of_the_goal_shows_nothing(self) -> None:
         run = a_run()
-        for middle, needed in ((0.96, "about 24 tuples"), (0.945, "about 77 tuples"), (0.9501, "more than 1000 tuples")):
+        for middle, needed in (
+            (0.96, "about 24 tuples"),
+            (0.945, "about 77 tuples"),
+            (0.9501, "more than 1000 tuples"),
+        ):
             run.ratios["storage/get/strata/memtable"] = _ratio("storage/get/floor/memtable", middle, 0.95, 0.98)
             layer = section(beside("storage", run), "Held against floors")
             self.assertIn(f"| not shown ({needed} would show it) |", line_with(layer, "`storage/get/strata/memtable`"))
@@ -314,10 +425,14 @@ class Page(unittest.TestCase):
 
     def test_the_ladder_says_what_each_rung_adds(self) -> None:
         full = section(beside("ladder"), "Every rung")
-        self.assertIn("| 901 ns (883 to 928 ns) | +89.0 ns [+85.0 ns, +93.1 ns] over `storage` | 2 |", line_with(full, "| `transaction` | one get |"))
+        self.assertIn(
+            "| 901 ns (883 to 928 ns) | +89.0 ns [+85.0 ns, +93.1 ns] over `storage` | 2 |",
+            line_with(full, "| `transaction` | one get |"),
+        )
         self.assertIn("over `ingress_cpu`", line_with(full, "| `tcp` | one get |"))
         compact = section(rendered(), "The ladder")
-        self.assertIn("| +910 ns [+899 ns, +921 ns] (38 %) |", line_with(compact, "| `ingress` |"))  # of the 2.41 us of its own clock
+        # of the 2.41 us of its own clock
+        self.assertIn("| +910 ns [+899 ns, +921 ns] (38 %) |", line_with(compact, "| `ingress` |"))
         self.assertIn("| +9.90 us [+9.84 us, +9.96 us] (80 %) |", line_with(compact, "| `tcp` |"))
         self.assertIn("| 2.40 us on it |", line_with(compact, "| `ingress_cpu` |"))
 
@@ -331,7 +446,10 @@ class Absence(unittest.TestCase):
     def test_a_cell_that_did_not_run_says_why_and_is_never_zero(self) -> None:
         text = rendered()
         self.assertIn("not run (skipped): fewer than 8 threads are allowed here", section(text, "CRUD by index count"))
-        self.assertIn("not run: the run was stopped", line_with(beside("integration"), "| `integration/delete/strata", "not judged"))
+        self.assertIn(
+            "not run: the run was stopped",
+            line_with(beside("integration"), "| `integration/delete/strata", "not judged"),
+        )
         for one in pages().values():
             self.assertNotRegex(one, r"\| 0(\.0+)? ns")
             self.assertNotRegex(one, r"(?m)^\|.*\|  ?\|.*\|$")
@@ -356,7 +474,10 @@ class Absence(unittest.TestCase):
         run = a_run()
         run.benches = {id: bench for id, bench in run.benches.items() if "/delete/" not in id}
         run.design.plan = [cell for cell in run.design.plan if "/delete/" not in cell.id]
-        self.assertIn("not run: the run planned no such row", line_with(section(rendered(run), "CRUD by index count"), "| DELETE |"))
+        self.assertIn(
+            "not run: the run planned no such row",
+            line_with(section(rendered(run), "CRUD by index count"), "| DELETE |"),
+        )
 
     def test_a_run_of_one_layer_says_what_it_was_limited_to(self) -> None:
         run = a_run()
@@ -374,7 +495,9 @@ class Absence(unittest.TestCase):
     def test_a_floor_that_no_pair_was_planned_for_is_not_judged(self) -> None:
         run = a_run()
         del run.ratios["storage/get/strata/sst"]
-        run.design.plan = [cell for cell in run.design.plan if (cell.kind, cell.id) != ("ratio", "storage/get/strata/sst")]
+        run.design.plan = [
+            cell for cell in run.design.plan if (cell.kind, cell.id) != ("ratio", "storage/get/strata/sst")
+        ]
         text = line_with(section(beside("storage", run), "Held against floors"), "`storage/get/strata/sst`")
         self.assertIn("not run: no turns with its floor were planned in this run", text)
         self.assertIn("not judged", text)
@@ -383,8 +506,10 @@ class Absence(unittest.TestCase):
         run = a_run()
         few = run.ratios["storage/get/strata/sst"]
         few.pairs, few.ratio, few.low, few.high = few.pairs[:3], None, None, None
-        self.assertIn("3 tuples: too few for an interval", line_with(section(beside("storage", run), "Held against floors"), "`storage/get/strata/sst`"))
-
+        self.assertIn(
+            "3 tuples: too few for an interval",
+            line_with(section(beside("storage", run), "Held against floors"), "`storage/get/strata/sst`"),
+        )
 
     def test_verbs_that_differ_in_case_stand_in_lines_of_their_own_and_share_the_base(self) -> None:
         run = a_run()
@@ -400,10 +525,19 @@ class Absence(unittest.TestCase):
 class Calibration(unittest.TestCase):
     def test_error_rates_are_one_line_of_the_main_page_and_their_counts_stand_with_the_method(self) -> None:
         calibration = a_calibration()
-        sure, method = section(rendered(calibration=calibration), "How sure we are"), beside("method", calibration=calibration)
-        self.assertRegex(line_with(sure, "How often `compare` is wrong was counted"), rf"of {len(calibration.goals)} goals for that: \d")
+        sure, method = (
+            section(rendered(calibration=calibration), "How sure we are"),
+            beside("method", calibration=calibration),
+        )
+        self.assertRegex(
+            line_with(sure, "How often `compare` is wrong was counted"),
+            rf"of {len(calibration.goals)} goals for that: \d",
+        )
         self.assertNotIn("have not been measured", sure)
-        self.assertRegex(section(method, "How often our verdicts are wrong"), r"<!-- BEGIN error rates: baselines/calibration/results.json @ c0ffee -->")
+        self.assertRegex(
+            section(method, "How often our verdicts are wrong"),
+            r"<!-- BEGIN error rates: baselines/calibration/results.json @ c0ffee -->",
+        )
         self.assertIn("264 pairs of c0ffee with itself", method)
         counts = section(method, "Calibration")
         self.assertIn("**rows made slower**", counts)
@@ -413,16 +547,23 @@ class Calibration(unittest.TestCase):
     def test_error_rates_of_another_machine_are_said_to_be_so(self) -> None:
         calibration, words = copy.deepcopy(a_calibration()), "Measured on another machine"
         calibration.machine.identity = {"cpu_model": "Another processor", "cores": 64}
-        self.assertIn("cpu model Another processor, cores 64", line_with(beside("method", calibration=calibration), words))
+        self.assertIn(
+            "cpu model Another processor, cores 64", line_with(beside("method", calibration=calibration), words)
+        )
         calibration.machine.identity = a_run().machine.identity
         self.assertNotIn(words, beside("method", calibration=calibration))
 
 
 def _mixed(layer: str, parts: tuple[str, str], mix_ns: float, scatter: float = 1.0) -> Run:
     """A mix whose parts take 2.98 us together."""
-    rows = {f"{layer}/{verb}/strata/1_thread": made_up.bench(time_ns, f"does {verb}") for verb, time_ns in zip(parts, (850.0, 2130.0), strict=True)}
+    rows = {
+        f"{layer}/{verb}/strata/1_thread": made_up.bench(time_ns, f"does {verb}")
+        for verb, time_ns in zip(parts, (850.0, 2130.0), strict=True)
+    }
     mix = f"{layer}/mixed/strata/1_thread"
-    return made_up.family(made_up.planned(a_run(), {mix: made_up.bench(mix_ns, "mixes"), **rows}), [mix, *rows], scatter=scatter)
+    return made_up.family(
+        made_up.planned(a_run(), {mix: made_up.bench(mix_ns, "mixes"), **rows}), [mix, *rows], scatter=scatter
+    )
 
 
 class Linking(unittest.TestCase):
@@ -437,7 +578,10 @@ class Contradiction(unittest.TestCase):
     def test_none_is_said_to_be_none(self) -> None:
         checks = section(beside("method"), "Cross-checks")
         self.assertIn("| no rung of the ladder is faster than the rung it calls | 14 | 0 |", checks)
-        self.assertIn("| no row of one thread is faster than its floor, unless that is its goal or the floor is another program | 3 | 0 |", checks)
+        self.assertIn(
+            "| no row of one thread is faster than its floor, unless that is its goal or the floor is another program | 3 | 0 |",
+            checks,
+        )
         self.assertNotIn("order**", checks)
         self.assertNotIn("contradict", rendered())
 
@@ -446,7 +590,9 @@ class Contradiction(unittest.TestCase):
 
     def test_a_layer_faster_than_the_layer_it_calls_is_reported_and_stands_in_what_was_found(self) -> None:
         run = a_run()
-        run.contrasts["ladder/get/strata/handlers"]["ladder/get/strata/transaction"] = [-0.2 + off for off in made_up.TUPLES]
+        run.contrasts["ladder/get/strata/handlers"]["ladder/get/strata/transaction"] = [
+            -0.2 + off for off in made_up.TUPLES
+        ]
         self.assertIn(
             "**Impossible order**: in the ladder of `get`, `handlers` is faster than `transaction`, which it calls (-18 % [-",
             section(beside("method", run), "Cross-checks"),
@@ -455,7 +601,9 @@ class Contradiction(unittest.TestCase):
 
     def test_an_order_within_the_interval_is_not(self) -> None:
         run = a_run()
-        run.contrasts["ladder/get/strata/handlers"]["ladder/get/strata/transaction"] = [-0.01 + 10 * off for off in made_up.TUPLES]
+        run.contrasts["ladder/get/strata/handlers"]["ladder/get/strata/transaction"] = [
+            -0.01 + 10 * off for off in made_up.TUPLES
+        ]
         self.assertEqual(contradictions.found(run), [])
 
     def test_a_clock_of_another_kind_is_not_compared(self) -> None:
@@ -468,10 +616,15 @@ class Contradiction(unittest.TestCase):
         run = a_run()
         for rung, size in (("storage", 1024.0), ("transaction", 1000.0)):
             run.benches[_rung("get", rung)].facts.bytes_per_operation = size
-        self.assertIn("`transaction` moves 1000 bytes and `storage`, which it calls, 1024: the two do unlike work", contradictions.found(run)[0])
+        self.assertIn(
+            "`transaction` moves 1000 bytes and `storage`, which it calls, 1024: the two do unlike work",
+            contradictions.found(run)[0],
+        )
         run = a_run()
         run.benches[_rung("get", "transaction")].allocations_per_operation = 1.0
-        self.assertIn("`transaction` allocates 1 times and `storage`, which it calls, 2 times", contradictions.found(run)[0])
+        self.assertIn(
+            "`transaction` allocates 1 times and `storage`, which it calls, 2 times", contradictions.found(run)[0]
+        )
 
     def test_a_row_faster_than_its_floor_is_reported(self) -> None:
         run = a_run()
@@ -496,14 +649,22 @@ class Contradiction(unittest.TestCase):
         self.assertEqual(contradictions.found(run), [])
 
     def test_a_mix_far_from_its_parts_is_reported(self) -> None:
-        for layer, read, create in (("integration", "mixed_read", "mixed_create"), ("handlers", "mixed_get", "mixed_post")):
-            for mix_ns, words in ((2000.0, f"is faster than `{read}` and `{create}`, which take 1.49 ["), (4500.0, "is slower than")):
+        for layer, read, create in (
+            ("integration", "mixed_read", "mixed_create"),
+            ("handlers", "mixed_get", "mixed_post"),
+        ):
+            for mix_ns, words in (
+                (2000.0, f"is faster than `{read}` and `{create}`, which take 1.49 ["),
+                (4500.0, "is slower than"),
+            ):
                 (told,) = contradictions.found(_mixed(layer, (read, create), mix_ns))
                 self.assertIn(f"Surprising order: `{layer}/mixed/strata/1_thread` {words}", told)
 
     def test_a_mix_that_takes_what_its_parts_take_or_is_not_resolved_is_not(self) -> None:
         for mix_ns, scatter in ((2980.0, 1.0), (2500.0, 1.0), (3600.0, 1.0), (4500.0, 60.0)):
-            self.assertEqual(contradictions.found(_mixed("integration", ("mixed_read", "mixed_create"), mix_ns, scatter)), [])
+            self.assertEqual(
+                contradictions.found(_mixed("integration", ("mixed_read", "mixed_create"), mix_ns, scatter)), []
+            )
 
     def test_a_mix_that_took_no_turns_with_its_parts_is_not_looked_at(self) -> None:
         run = _mixed("integration", ("mixed_read", "mixed_create"), 9000.0)
@@ -512,22 +673,32 @@ class Contradiction(unittest.TestCase):
 
     def test_contention_faster_than_none_is_reported(self) -> None:
         run = a_run()
-        for id, threads, time_ns in (("1_keys_1_thread", 1, 20.0), ("1_keys_8_threads", 8, 15.0), ("10_keys_1_thread", 1, 20.0), ("10_keys_8_threads", 8, 15.0)):
+        for id, threads, time_ns in (
+            ("1_keys_1_thread", 1, 20.0),
+            ("1_keys_8_threads", 8, 15.0),
+            ("10_keys_1_thread", 1, 20.0),
+            ("10_keys_8_threads", 8, 15.0),
+        ):
             run.benches[f"locking/contention/strata/{id}"] = made_up.bench(time_ns, "locks a key", threads=threads)
             run.benches[f"locking/contention/strata/{id}"].counters = {"waits": 1000}
         (told,) = contradictions.found(run)  # ten keys on two cores may be locked two at once
-        self.assertIn("`locking/contention/strata/1_keys_8_threads` (15.0 ns (14.7 to 15.4 ns)) is faster under contention", told)
+        self.assertIn(
+            "`locking/contention/strata/1_keys_8_threads` (15.0 ns (14.7 to 15.4 ns)) is faster under contention", told
+        )
         run.benches["locking/contention/strata/10_keys_8_threads"].points_ns = [9.0, 9.1]
         self.assertIn("though no more than 2 at once are possible", contradictions.found(run)[1])
-
 
     def test_a_row_faster_than_the_row_of_the_layer_it_calls_is_reported(self) -> None:
         run = a_run()
         run.benches["transaction/read/strata/sst"] = made_up.bench(1400.0, "reads one record", state="sst")
         self.assertEqual(
             contradictions.found(run),
-            ["Impossible order: `transaction/read/strata/sst` (1.40 us (1.37 to 1.44 us)) is faster than `storage/get/strata/sst` (1.53 us"
-            " (1.50 to 1.58 us)), which is a part of it. Use neither figure before this is explained."],
+            [
+                (
+                    "Impossible order: `transaction/read/strata/sst` (1.40 us (1.37 to 1.44 us)) is faster than `storage/get/strata/sst` (1.53 us"
+                    " (1.50 to 1.58 us)), which is a part of it. Use neither figure before this is explained."
+                )
+            ],
         )
         run.benches["transaction/read/strata/sst"] = made_up.bench(1550.0, "reads one record", state="sst")
         self.assertEqual(contradictions.found(run), [])
@@ -537,7 +708,10 @@ class Contradiction(unittest.TestCase):
         for layer, time_ns in (("transaction", 5000.0), ("ladder", 9000.0)):
             run.benches[f"{layer}/patch/strata/same"] = made_up.bench(time_ns, "patches one record", indexes=2)
         (told,) = contradictions.found(run)
-        self.assertIn("`ladder/patch/strata/same` (9.00 us (8.82 to 9.27 us)) takes longer than `transaction/patch/strata/same`", told)
+        self.assertIn(
+            "`ladder/patch/strata/same` (9.00 us (8.82 to 9.27 us)) takes longer than `transaction/patch/strata/same`",
+            told,
+        )
         run.benches["ladder/patch/strata/same"].facts.indexes = 0
         self.assertEqual(contradictions.found(run), [])
 
@@ -556,7 +730,9 @@ class Contradiction(unittest.TestCase):
         for id, points in ((wall, [54e3, 55e3, 56e3]), (cpu, [42e3, 43e3, 44e3])):
             run.benches[id].points_ns, run.benches[id].family = points, None
         (told,) = (words for words in contradictions.found(run) if "of CPU" in words)
-        self.assertIn("`ladder/get/strata/ingress` takes 55.0 us (54.0 to 56.0 us), and `ladder/get/strata/ingress_cpu`", told)
+        self.assertIn(
+            "`ladder/get/strata/ingress` takes 55.0 us (54.0 to 56.0 us), and `ladder/get/strata/ingress_cpu`", told
+        )
 
     def test_a_layer_alone_takes_no_more_than_the_step_that_holds_it(self) -> None:
         run, alone = a_run(), made_up.bench(300.0, "encodes one record")
@@ -564,15 +740,25 @@ class Contradiction(unittest.TestCase):
         self.assertFalse([words for words in contradictions.found(run) if "alone takes" in words])
         alone.points_ns = [9000.0, 9100.0]
         (told,) = (words for words in contradictions.found(run) if "alone takes" in words)
-        self.assertIn("in the ladder of `create`, `encoding` alone takes 9.05 us (9.00 to 9.10 us), and the step to `transaction`, which holds it, +2.51 us", told)
+        self.assertIn(
+            "in the ladder of `create`, `encoding` alone takes 9.05 us (9.00 to 9.10 us), and the step to `transaction`, which holds it, +2.51 us",
+            told,
+        )
 
     def test_a_check_that_looked_at_nothing_though_it_could_is_blind(self) -> None:
         run, contended = a_run(), "locking/contention/strata/1_key_8_threads"
-        self.assertFalse([check.rule for check in contradictions.checks(run) if check.is_blind], "there is no row of its kind")
+        self.assertFalse(
+            [check.rule for check in contradictions.checks(run) if check.is_blind], "there is no row of its kind"
+        )
         run.benches[contended] = made_up.bench(100.0, "locks a key", threads=8)
-        self.assertEqual([check.rule for check in contradictions.checks(run) if check.is_blind], ["contention is not faster than none"])
+        self.assertEqual(
+            [check.rule for check in contradictions.checks(run) if check.is_blind],
+            ["contention is not faster than none"],
+        )
         run.benches[contended].points_ns = [100.0]
-        self.assertFalse([check.rule for check in contradictions.checks(run) if check.is_blind], "one process contradicts nothing")
+        self.assertFalse(
+            [check.rule for check in contradictions.checks(run) if check.is_blind], "one process contradicts nothing"
+        )
 
 
 class Command(unittest.TestCase):
@@ -582,7 +768,11 @@ class Command(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.root = Path(folder.name)
-        self.run_path, self.page, self.calibrated = self.root / "mine.json", self.root / "PERFORMANCE.md", self.root / "results.json"
+        self.run_path, self.page, self.calibrated = (
+            self.root / "mine.json",
+            self.root / "PERFORMANCE.md",
+            self.root / "results.json",
+        )
         serialization.store(self.run_path, a_run())
         stand_in = mock.patch.object(pictures, "drawn", lambda picture: f"<svg>{picture.name}</svg>\n")
         stand_in.start()
@@ -598,16 +788,25 @@ class Command(unittest.TestCase):
         run = runs.load(self.root / "mine.json")
         run.benches["locking/contention/strata/1_key_8_threads"] = made_up.bench(100.0, "locks a key", threads=8)
         runs.write(run, self.root / "mine.json")
-        with self.assertRaisesRegex(Complaint, "a cross-check looked at nothing, though there are rows of its kind: contention is not faster than none"):
+        with self.assertRaisesRegex(
+            Complaint,
+            "a cross-check looked at nothing, though there are rows of its kind: contention is not faster than none",
+        ):
             self.call()
 
     def test_what_was_rendered_passes_the_check(self) -> None:
         self.assertEqual(self.call()[0], 0)
         self.assertEqual(self.call(check=True)[0], 0)
-        self.assertEqual(sorted(path.name for path in (self.root / "performance" / "pictures").iterdir()), ["crud.svg", "floors.svg", "ladder.svg", "layer-storage.svg"])
+        self.assertEqual(
+            sorted(path.name for path in (self.root / "performance" / "pictures").iterdir()),
+            ["crud.svg", "floors.svg", "ladder.svg", "layer-storage.svg"],
+        )
 
     def test_a_figure_edited_by_hand_fails_the_check_and_is_named_on_whatever_page(self) -> None:
-        for name, block, right, wrong in (("PERFORMANCE.md", "crud", "5.20 us", "4.20 us"), ("performance/storage.md", "storage rows", "812 ns", "712 ns")):
+        for name, block, right, wrong in (
+            ("PERFORMANCE.md", "crud", "5.20 us", "4.20 us"),
+            ("performance/storage.md", "storage rows", "812 ns", "712 ns"),
+        ):
             self.call()
             path = self.root / name
             path.write_text(path.read_text().replace(f"{right} (", f"{wrong} (", 2))
@@ -732,13 +931,16 @@ class Command(unittest.TestCase):
 
 class Seal(unittest.TestCase):
     def test_a_picture_drawn_by_a_module_of_its_own_is_drawn_again_when_that_changes(self) -> None:
-        with tempfile.TemporaryDirectory() as folder, mock.patch.object(pictures, "drawn", lambda picture: "<svg></svg>\n"):
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            mock.patch.object(pictures, "drawn", lambda picture: "<svg></svg>\n"),
+        ):
             seals = []
             for code in ("def draw(values): ...\n", "def draw(values): return values\n"):
                 module = Path(folder) / "drawing.py"
                 module.write_text(code)
                 found: dict[str, Any] = {}
-                exec(compile(code, str(module), "exec"), found)
+                exec(compile(code, str(module), "exec"), found)  # noqa: S102 - the seal is of a function with a source
                 seals.append(pictures.Picture("p", "a picture", [1], found["draw"]).svg())
         self.assertNotEqual(*seals)
 
@@ -752,8 +954,18 @@ class Drawing(unittest.TestCase):
         run = whole()
         first, second = ({name: picture.svg() for name, picture in gallery.pictures(run).items()} for _ in range(2))
         self.assertEqual(first, second)
-        seen = {"crud": "9.30 us, +79 % [+78 %, +80 %]", "floors": "0.910 [0.900, 0.921]", "ladder": "+89.0 ns", "latencies": "ycsb_a/zipfian", "layer-storage": "get/memtable"}
-        seen |= {"scaling-threads": "scaling/read", "scaling-records": "scaling/read (power)", "scaling-indexes": "scaling/insert (linear)"}
+        seen = {
+            "crud": "9.30 us, +79 % [+78 %, +80 %]",
+            "floors": "0.910 [0.900, 0.921]",
+            "ladder": "+89.0 ns",
+            "latencies": "ycsb_a/zipfian",
+            "layer-storage": "get/memtable",
+        }
+        seen |= {
+            "scaling-threads": "scaling/read",
+            "scaling-records": "scaling/read (power)",
+            "scaling-indexes": "scaling/insert (linear)",
+        }
         self.assertEqual(set(first), set(seen))
         for name, words in seen.items():
             self.assertIn(words, first[name])
@@ -764,7 +976,9 @@ class Drawing(unittest.TestCase):
 class Headers(unittest.TestCase):
     def test_the_header_ends_where_the_code_begins(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
-            (Path(folder) / "storage.rs").write_text("//! One line.\n//!\n//! # Why\n//! Because.\n\nfn main() {}\n//! not this\n")
+            (Path(folder) / "storage.rs").write_text(
+                "//! One line.\n//!\n//! # Why\n//! Because.\n\nfn main() {}\n//! not this\n"
+            )
             (Path(folder) / "floor.rs").write_text("//! A module.\n")
             self.assertEqual(page.bench_headers(Path(folder)), {"storage": "One line.\n\n**Why**\nBecause."})
 
@@ -785,12 +999,25 @@ class Figures(unittest.TestCase):
         self.assertEqual(figures.rate(20_000, "records", 100), "5.00 M records/s")
 
     def test_shares_ratios_and_counts(self) -> None:
-        self.assertEqual([figures.percent(value) for value in (0.314, 0.0996, 0.024, -0.008, -0.0001)], ["31 %", "10 %", "2.4 %", "-0.8 %", "0.0 %"])
+        self.assertEqual(
+            [figures.percent(value) for value in (0.314, 0.0996, 0.024, -0.008, -0.0001)],
+            ["31 %", "10 %", "2.4 %", "-0.8 %", "0.0 %"],
+        )
         self.assertEqual((figures.ratio(0.9341, 0.921, 0.945), figures.ratio(1.2)), ("0.934 [0.921, 0.945]", "1.200"))
         self.assertEqual([figures.count(value) for value in (0, 3.0, 3.02)], ["0", "3", "3.02"])
 
     def test_sizes_are_binary_and_other_measures_have_their_unit(self) -> None:
-        told = [figures.measure(value, unit) for value, unit in ((1536, "bytes"), (1.5, "seconds"), (0.25, "share"), (3.02, "ratio"), (420, "keys"), (0, "bytes"))]
+        told = [
+            figures.measure(value, unit)
+            for value, unit in (
+                (1536, "bytes"),
+                (1.5, "seconds"),
+                (0.25, "share"),
+                (3.02, "ratio"),
+                (420, "keys"),
+                (0, "bytes"),
+            )
+        ]
         self.assertEqual(told, ["1.50 KiB", "1.50 s", "25 %", "3.02", "420 keys", "0 B"])
         self.assertEqual([figures.amount(value) for value in (40, 999, 4821)], ["40", "999", "4.82 k"])
         self.assertEqual([figures.round_amount(value) for value in (8, 10_000, 1e6)], ["8", "10 k", "1 M"])

@@ -26,7 +26,15 @@ def test_debug_information_comments_and_the_build_id_do_not_count(tmp_path: Path
         assert (tmp_path / "program").read_bytes() != binary
 
 
-@pytest.mark.parametrize("source", [PLAIN.replace("7", "8"), PLAIN.replace("300", "301"), PLAIN.replace("300]", "300] = {1}"), f"{PLAIN} int more(void) {{ return 7; }}"])
+@pytest.mark.parametrize(
+    "source",
+    [
+        PLAIN.replace("7", "8"),
+        PLAIN.replace("300", "301"),
+        PLAIN.replace("300]", "300] = {1}"),
+        f"{PLAIN} int more(void) {{ return 7; }}",
+    ],
+)
 def test_code_and_data_count(tmp_path: Path, source: str) -> None:
     assert compiled(tmp_path, source) != compiled(tmp_path, PLAIN)
 
@@ -35,7 +43,9 @@ def test_every_binary_of_the_system_has_one() -> None:
     assert elf.loaded(Path("/bin/true")) != elf.loaded(Path("/bin/false"))
 
 
-@pytest.mark.parametrize("content", [b"", b"#!/bin/sh\n", b"\x7fELF\x01\x01" + bytes(100), b"\x7fELF\x02\x01" + b"\xff" * 10])
+@pytest.mark.parametrize(
+    "content", [b"", b"#!/bin/sh\n", b"\x7fELF\x01\x01" + bytes(100), b"\x7fELF\x02\x01" + b"\xff" * 10]
+)
 def test_what_is_no_whole_elf_file_is_a_complaint(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "program").write_bytes(content)
     with pytest.raises(Complaint, match="program is no"):

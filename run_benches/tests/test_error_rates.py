@@ -2,7 +2,6 @@
 
 import math
 import random
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,9 @@ from run_benches.store.pool import Entry, Origin, Plant, Pool
 from run_benches.store.runs import Build, Facts, Machine
 
 RULES = Rules(screen_pairs=6, alpha=0.05, control_alpha=0.01, margin=lambda id: 0.02, controls="harness")
-ROWS = [f"storage/{name}/strata/x" for name in ("get", "put", "scan", "seek")] + [f"indexes/{name}/strata/x" for name in ("find", "insert")]
+ROWS = [f"storage/{name}/strata/x" for name in ("get", "put", "scan", "seek")] + [
+    f"indexes/{name}/strata/x" for name in ("find", "insert")
+]
 OWN = "indexes/find/strata/x"
 PAIRS = 6 + 16
 
@@ -28,14 +29,26 @@ def cells(rounds: int, deviation: float, seed: int = 1, rows: list[str] = ROWS) 
 
 
 def origin() -> Origin:
-    return Origin(1, "c0ffee", False, {"storage": "a", "indexes": "b", "ladder": "c"}, Machine({}, {}), Build("", "", ""), {}, 3, kinds={row: "locking" if row == OWN else "reading, one thread" for row in ROWS})
+    return Origin(
+        1,
+        "c0ffee",
+        False,
+        {"storage": "a", "indexes": "b", "ladder": "c"},
+        Machine({}, {}),
+        Build("", "", ""),
+        {},
+        3,
+        kinds={row: "locking" if row == OWN else "reading, one thread" for row in ROWS},
+    )
 
 
 def simulated(rounds: int, deviation: float = 0.015) -> Pool:
     """Pairs of two layers under two conditions, and a plant of 5 % in the upper one."""
     rng, entries = random.Random(11), []
 
-    def entry(kind: str, number: int, target: str, condition: str, plant: Plant | None = None, slow: float = 0.0) -> Entry:
+    def entry(
+        kind: str, number: int, target: str, condition: str, plant: Plant | None = None, slow: float = 0.0
+    ) -> Entry:
         rows = [row for row in ROWS if row.startswith(target)]
         effects = [rng.gauss(slow if row == OWN else slow / 4, deviation) for row in rows]
         usual = [(rng.random(), -0.02, 0.02, effect) for effect in effects] if kind in ("pair", "process") else []
@@ -45,7 +58,9 @@ def simulated(rounds: int, deviation: float = 0.015) -> Pool:
         for condition in ("quiet", "load 60 %"):
             entries += [entry("pair", number, target, condition) for target in ("storage", "indexes")]
         entries.append(entry("plant", number, "indexes", "quiet", Plant("indexes", 12, 0.05), math.log(1.05)))
-    entries += [entry("weighing", number, "indexes", "quiet", Plant("indexes", 2000), math.log(3)) for number in range(3)]
+    entries += [
+        entry("weighing", number, "indexes", "quiet", Plant("indexes", 2000), math.log(3)) for number in range(3)
+    ]
     entries.append(Entry(0, "comparison", "all", "quiet", 60.0, outcome="fine", verdicts={"same": 6}))
     return Pool(origin(), entries)
 
@@ -56,7 +71,9 @@ def results() -> Results:
 
 
 def test_comparisons_share_no_pair_and_take_whole_rounds() -> None:
-    table = Table({row: {number: (0.03 * (-1) ** number, float(1000 + number)) for number in range(100)} for row in ROWS})
+    table = Table(
+        {row: {number: (0.03 * (-1) ** number, float(1000 + number)) for number in range(100)} for row in ROWS}
+    )
     drawn = list(error_rates.comparisons(table, RULES, random.Random(1)))
     assert len(drawn) == 100 // PAIRS
     fresh = [[{a_ns for _, a_ns in pairs} for pairs in one.fresh.values()] for one in drawn]
@@ -79,7 +96,9 @@ def test_too_few_rounds_are_no_comparison() -> None:
 
 def test_rows_that_did_not_change_are_called_changed_at_most_as_often_as_promised() -> None:
     drawn = list(error_rates.comparisons(cells(300 * PAIRS, 0.03), RULES, random.Random(1)))
-    alarming = sum(any(one.verdict in ("slower", "faster") for one in comparison.judgements.values()) for comparison in drawn)
+    alarming = sum(
+        any(one.verdict in ("slower", "faster") for one in comparison.judgements.values()) for comparison in drawn
+    )
     assert len(drawn) == 300
     assert alarming <= 25, "at 5 % of 300 comparisons, 25 or more have a probability below 1 %"
 
@@ -96,7 +115,10 @@ def test_a_slow_down_within_the_margin_is_not_called_slower() -> None:
 
 
 def test_controls_alarm_and_are_no_rows() -> None:
-    leaning = Table(cells(PAIRS, 0.01).cells | {"harness/scan/bytes/x": {number: (0.002 + number / 1e6, 1000.0) for number in range(PAIRS)}})
+    leaning = Table(
+        cells(PAIRS, 0.01).cells
+        | {"harness/scan/bytes/x": {number: (0.002 + number / 1e6, 1000.0) for number in range(PAIRS)}}
+    )
     (drawn,) = error_rates.comparisons(leaning, RULES, random.Random(1))
     assert drawn.alarmed and set(drawn.judgements) == set(ROWS)
 
@@ -137,12 +159,16 @@ def test_a_layer_with_too_few_rounds_is_not_decided() -> None:
 def test_every_part_of_a_pool_is_in_the_results(results: Results) -> None:
     quiet = results.conditions["quiet"]
     assert (quiet.rounds, quiet.rows, quiet.comparisons) == (4 * PAIRS, 6, 4)
-    assert quiet.screened.of == 24 and quiet.false_alarms.of == 5 * 6, "four whole comparisons; five of each layer without a screen"
+    assert quiet.screened.of == 24 and quiet.false_alarms.of == 5 * 6, (
+        "four whole comparisons; five of each layer without a screen"
+    )
     assert {kind: rate.of for kind, rate in quiet.by_kind.items()}.keys() == {"locking", "reading, one thread"}
     assert sum(rate.of for rate in quiet.by_kind.values()) == quiet.false_alarms.of
     assert quiet.coverage.of == quiet.false_alarms.of and len(quiet.p_values) == 30
     assert quiet.power["10"].slower.count == 24 and quiet.power["1"].slower.count < 12
-    assert sum(rate.of for rate in quiet.found["10"].values()) == 24 and {rate.count == rate.of for rate in quiet.found["10"].values()} == {True}
+    assert sum(rate.of for rate in quiet.found["10"].values()) == 24 and {
+        rate.count == rate.of for rate in quiet.found["10"].values()
+    } == {True}
     assert results.comparisons == [{"same": 6}] and results.outcomes == {"fine": 1}
     assert [rate.of for rate in quiet.usual.values()] == [4 * PAIRS * 6] * 2 + [0] * 4
 
@@ -163,13 +189,23 @@ def test_a_false_alarm_below_a_plant_blames_the_wrong_layer() -> None:
     assert (planted.found.count, planted.named.count, planted.named.of) == (1, 0, 1)
 
 
-@pytest.mark.parametrize("count, of, state", [(0, 400, "met"), (10, 100, "MISSED"), *((count, of, "not enough data") for count, of in ((0, 59), (1, 100), (0, 0)))])
+@pytest.mark.parametrize(
+    "count, of, state",
+    [
+        (0, 400, "met"),
+        (10, 100, "MISSED"),
+        *((count, of, "not enough data") for count, of in ((0, 59), (1, 100), (0, 0))),
+    ],
+)
 def test_a_goal_is_met_or_missed_only_if_its_bounds_say_so(count: int, of: int, state: str) -> None:
     assert error_rates.goal("false alarms", "at most 1 %", error_rates.rate(count, of), most=0.01).state == state
 
 
 def test_a_goal_with_two_ends_is_missed_beyond_either() -> None:
-    states = [error_rates.goal("coverage", "93 to 97 %", error_rates.rate(count, 1000), least=0.93, most=0.97).state for count in (900, 932, 950, 990)]
+    states = [
+        error_rates.goal("coverage", "93 to 97 %", error_rates.rate(count, 1000), least=0.93, most=0.97).state
+        for count in (900, 932, 950, 990)
+    ]
     assert states == ["MISSED", "not enough data", "met", "MISSED"]
 
 
@@ -179,7 +215,10 @@ def test_a_pool_of_nothing_promises_nothing() -> None:
     assert calibration_pictures.pictures(empty) == []
 
 
-@pytest.mark.parametrize("count, of, at_least, at_most", [(0, 59, 0.0, 0.0495), (59, 59, 0.9505, 1.0), (0, 1, 0.0, 0.95), (1, 2, 0.0253, 0.9747)])
+@pytest.mark.parametrize(
+    "count, of, at_least, at_most",
+    [(0, 59, 0.0, 0.0495), (59, 59, 0.9505, 1.0), (0, 1, 0.0, 0.95), (1, 2, 0.0253, 0.9747)],
+)
 def test_bounds_of_few_trials_are_exact(count: int, of: int, at_least: float, at_most: float) -> None:
     found = error_rates.rate(count, of)
     assert found.at_least == pytest.approx(at_least, abs=1e-4) and found.at_most == pytest.approx(at_most, abs=1e-4)
@@ -204,11 +243,16 @@ def test_results_come_back_as_they_were(results: Results, tmp_path: Path) -> Non
 def test_the_readme_has_a_line_for_each_goal_that_was_counted(results: Results) -> None:
     told = calibration_report.sentence(results)
     assert told.startswith("Pairs of one revision with itself, quiet, load 60 %:\n")
-    assert [line.split(":")[0].removeprefix("* ") for line in told.splitlines()[2:]] == [goal.name for goal in results.goals if goal.rate.of]
+    assert [line.split(":")[0].removeprefix("* ") for line in told.splitlines()[2:]] == [
+        goal.name for goal in results.goals if goal.rate.of
+    ]
 
 
 def test_the_page_and_the_terminal_tell_the_same_counts(results: Results) -> None:
-    page, terminal = "\n".join([*calibration_report.goals(results), *calibration_report.section(results)]), calibration_report.summary(results)
+    page, terminal = (
+        "\n".join([*calibration_report.goals(results), *calibration_report.section(results)]),
+        calibration_report.summary(results),
+    )
     for goal in results.goals:
         assert calibration_report.counted(goal.rate) in page and calibration_report.counted(goal.rate) in terminal
     assert "| indexes | 5.0 % |" in page
@@ -216,7 +260,9 @@ def test_the_page_and_the_terminal_tell_the_same_counts(results: Results) -> Non
 
 def test_pictures_are_drawn(results: Results) -> None:
     drawn = calibration_pictures.pictures(results)
-    assert [picture.name for picture in drawn] == [f"calibration-{name}" for name in ("p-values", "power", "coverage", "false-alarms")]
+    assert [picture.name for picture in drawn] == [
+        f"calibration-{name}" for name in ("p-values", "power", "coverage", "false-alarms")
+    ]
     for picture in drawn:
         svg = pictures.drawn(picture)
         assert "</svg>" in svg and "quiet" in svg
@@ -226,8 +272,12 @@ def test_a_plant_weighs_what_it_does_to_the_row_that_many_steps_slow_down_most()
     pool = simulated(1, deviation=0.001)
     few = Plant("indexes", 40)
     rows, effects = [OWN, "indexes/insert/strata/x"], [math.log(1.1), 0.5]
-    pool.entries += [Entry(number, "weighing", "indexes", "quiet", 1.0, few, rows, effects, [1000.0] * 2) for number in (3, 4, 5)]
-    assert error_rates.own_row(pool, "indexes") == OWN, "of the two thousand steps, whatever a few of them seem to do elsewhere"
+    pool.entries += [
+        Entry(number, "weighing", "indexes", "quiet", 1.0, few, rows, effects, [1000.0] * 2) for number in (3, 4, 5)
+    ]
+    assert error_rates.own_row(pool, "indexes") == OWN, (
+        "of the two thousand steps, whatever a few of them seem to do elsewhere"
+    )
     assert error_rates.weight(pool, few) == pytest.approx(0.1)
     assert error_rates.weight(pool, Plant("storage", 40)) is None
 

@@ -32,7 +32,10 @@ def test_signed_rank_distribution_of_many_ranks_is_nearly_normal() -> None:
 
 def test_estimate_and_interval_are_those_of_the_book() -> None:
     """Hollander & Wolfe, examples 3.1, 3.3 and 3.4: depression of nine patients after a therapy, less that before it."""
-    before, after = [1.83, 0.50, 1.62, 2.48, 1.68, 1.88, 1.55, 3.06, 1.30], [0.878, 0.647, 0.598, 2.05, 1.06, 1.29, 1.06, 3.14, 1.29]
+    before, after = (
+        [1.83, 0.50, 1.62, 2.48, 1.68, 1.88, 1.55, 3.06, 1.30],
+        [0.878, 0.647, 0.598, 2.05, 1.06, 1.29, 1.06, 3.14, 1.29],
+    )
     found = estimates.location([b - a for a, b in zip(before, after, strict=True)])
     assert found is not None
     assert (found.middle, found.low, found.high) == pytest.approx((-0.46, -0.786, -0.010), abs=5e-4)
@@ -72,7 +75,10 @@ def test_intervals_cover_what_they_claim(pairs: int, outliers: float) -> None:
     """Also when one process in twenty is off by a factor of ten in either direction."""
     coin, covered, trials = random.Random(pairs), 0, 2000
     for _ in range(trials):
-        draws = [coin.gauss(0, 0.01) + (coin.choice((-1, 1)) * math.log(10) if coin.random() < outliers else 0) for _ in range(pairs)]
+        draws = [
+            coin.gauss(0, 0.01) + (coin.choice((-1, 1)) * math.log(10) if coin.random() < outliers else 0)
+            for _ in range(pairs)
+        ]
         found = estimates.location(draws)
         assert found is not None and found.low is not None and found.high is not None
         covered += found.low <= 0 <= found.high

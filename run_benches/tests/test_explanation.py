@@ -63,7 +63,7 @@ def test_pairs_that_were_run_again_are_told_with_what_they_said_before() -> None
     found = comparison({ID: one})
     found.design.reruns = {ID: [7]}
     said = explanation.explain(found, ID)
-    assert f"Run again: pair 7, " in said and effects.change(one.set_aside[0].effect) in said
+    assert "Run again: pair 7, " in said and effects.change(one.set_aside[0].effect) in said
 
 
 def test_a_row_that_was_tried_again_is_judged_at_half_the_level_in_its_own_family() -> None:
@@ -96,7 +96,13 @@ def test_a_contaminated_comparison_says_that_the_verdict_does_not_count() -> Non
 
 @pytest.mark.parametrize(
     ("state", "said"),
-    [("identical", "nothing to measure"), ("one_side", "Only one side"), ("invalid", "mend the bench"), ("left_out", "--all"), ("not_run", "--resume")],
+    [
+        ("identical", "nothing to measure"),
+        ("one_side", "Only one side"),
+        ("invalid", "mend the bench"),
+        ("left_out", "--all"),
+        ("not_run", "--resume"),
+    ],
 )
 def test_a_row_without_a_verdict_says_why(state: State, said: str) -> None:
     text = explained({ID: unjudged(state, "such is life")})
@@ -112,7 +118,9 @@ def test_a_word_may_mean_several_rows_and_a_wrong_one_is_a_complaint() -> None:
 
 
 def test_the_strip_places_pairs_between_the_margins() -> None:
-    low, cells, high = explanation.strip([-0.04, 0.0, 0.0, 0.04], 0.02).rsplit(" %", 1)[0].replace(" % ", " ").split(" ")
+    low, cells, high = (
+        explanation.strip([-0.04, 0.0, 0.0, 0.04], 0.02).rsplit(" %", 1)[0].replace(" % ", " ").split(" ")
+    )
     assert (low, high) == ("-4.1", "+4.3") and len(cells) == explanation.STRIP and cells.isascii()
     assert cells[30] == "2" and [place for place, mark in enumerate(cells) if mark == "o"] == [1, 59]
     assert (cells.index("("), cells.index(")")) == (16, 44)

@@ -16,7 +16,15 @@ def facts(*against: str, floor: str | None = None, **others: object) -> Facts:
 
 
 def test_rows_that_name_each_other_are_a_family_and_the_others_are_in_none() -> None:
-    (found,) = families.of({"raw": facts(), "get": facts("two", floor="raw"), "two": facts(floor="raw"), "alone": facts(), "lost": facts("gone")})
+    (found,) = families.of(
+        {
+            "raw": facts(),
+            "get": facts("two", floor="raw"),
+            "two": facts(floor="raw"),
+            "alone": facts(),
+            "lost": facts("gone"),
+        }
+    )
     assert (found.rows, found.base) == (["raw", "get", "two"], "raw"), "the base is named most often"
     assert families.lanes(found) == ["raw", "get", "two", "raw"]
     assert found.contrasts == [["get", "raw"], ["get", "two"], ["two", "raw"], ["raw", "raw"]]
@@ -30,7 +38,9 @@ def test_a_large_group_is_cut_into_families_of_eight_lanes_that_share_a_row() ->
     told = [tuple(edge) for one in (first, second) for edge in one.contrasts]
     assert all((str(n), str(n - 1)) in told for n in range(1, 12))
     assert len(told) == len(set(told)), "what is told twice could be told differently"
-    assert second.base == "6" and ["7", "6"] in second.contrasts and ["11", "6"] in second.contrasts, "each is held against its base"
+    assert second.base == "6" and ["7", "6"] in second.contrasts and ["11", "6"] in second.contrasts, (
+        "each is held against its base"
+    )
 
 
 def test_a_row_with_more_partners_than_a_family_holds_is_cut_too() -> None:
@@ -49,7 +59,9 @@ def test_no_contrast_stands_in_two_families() -> None:
 
 
 def test_rows_that_want_other_turns_are_in_other_families() -> None:
-    found = families.of({"raw": facts(), "get": facts("raw"), "raw8": facts(threads=8), "get8": facts("raw8", threads=8)})
+    found = families.of(
+        {"raw": facts(), "get": facts("raw"), "raw8": facts(threads=8), "get8": facts("raw8", threads=8)}
+    )
     assert [one.rows for one in found] == [["raw", "get"], ["raw8", "get8"]]
 
 
@@ -90,7 +102,9 @@ def test_where_stalls_are_part_of_the_cost_all_time_counts() -> None:
 def test_all_tuples_of_a_family_have_the_estimator_of_its_first() -> None:
     quiet, busy = facts(), facts(counters={"flushes": 1, "waits": 0})
     first = dataclasses.replace(FAMILY, by_total=None)
-    assert families.counts_by_total(first, [quiet, busy]) and not families.counts_by_total(first, [quiet, facts(counters={"flushes": 0})])
+    assert families.counts_by_total(first, [quiet, busy]) and not families.counts_by_total(
+        first, [quiet, facts(counters={"flushes": 0})]
+    )
     for settled in (True, False):
         assert families.counts_by_total(dataclasses.replace(FAMILY, by_total=settled), [quiet, busy]) is settled
 

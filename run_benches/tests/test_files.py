@@ -119,7 +119,9 @@ def test_a_report_goes_where_a_shell_would_send_it(checkout: Checkout, measured:
     sent = checkout.run("report", "kept", "--output", "-")
     assert sent.returncode == 0 and sent.stdout.startswith("<!DOCTYPE html>") and sent.stdout.endswith("</html>\n")
     words = checkout.command("report", "kept", "--output", "/dev/fd/3")
-    through = subprocess.run(["bash", "-c", '"$@" 3>"$0"', str(tmp_path / "three"), *words], env=checkout.environment(), cwd="/", check=False)
+    through = subprocess.run(
+        ["bash", "-c", '"$@" 3>"$0"', str(tmp_path / "three"), *words], env=checkout.environment(), cwd="/", check=False
+    )
     assert through.returncode == 0 and (tmp_path / "three").read_text() == sent.stdout
     for words in (["report", "kept"], ["load", "report"], ["document", "kept"]):
         assert "it is a folder" in checkout.complaint(*words, "--output", str(tmp_path))

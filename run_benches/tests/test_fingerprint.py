@@ -14,6 +14,9 @@ from run_benches.tests.workspace import Workspace, workspace
 
 __all__ = ["workspace"]
 
+MEASURED = ("storage", "query", "ladder", "one", "two")
+"""The layers and scenarios of `house`."""
+
 ASK = "import json; from run_benches.store import fingerprint, reach"
 
 
@@ -73,7 +76,9 @@ def test_tokens_are_those_of_the_grammar() -> None:
     found = rust.tokens(text)
     assert "".join(found) == """fna<'a>(x:&'astr)->char{lets=r#"x " // "#;'"'}fnz(){}"""
     assert rust.tokens("a /* never ends") == ["a"] and rust.test_modules("#[cfg(test)]") == []
-    assert rust.paths(rust.tokens('use crate::{a::{b, c}, d, e as f,}; crate::g::h(); #[serde(with = "crate::i")]'), "crate") == {"a", "d", "e", "g", "i"}
+    assert rust.paths(
+        rust.tokens('use crate::{a::{b, c}, d, e as f,}; crate::g::h(); #[serde(with = "crate::i")]'), "crate"
+    ) == {"a", "d", "e", "g", "i"}
 
 
 def test_where_the_modules_stand_and_which_names_the_root_has_is_no_other_program() -> None:
@@ -85,24 +90,57 @@ def test_where_the_modules_stand_and_which_names_the_root_has_is_no_other_progra
     layers = f'#[path = ""]\n#[cfg_attr(x, allow(y))]\nmod layers {{\n    {plant}    pub(crate) mod plant;\n    pub mod error;\n}}\n'
     names = "pub use error::{Error, Place};\n#[cfg(x)]\nuse layers::*;\n"
     assert left(f"{names}{layers}#[cfg(x)]\nmod more {{ pub mod server; }}\n") == left(flat) != ""
-    for code in ("#![allow(x)]", "fn f() -> impl X + use<'a> { use a; mod b; }", "mod code { fn f() {} }", "mod private;", "#[x] pub static X: u8 = 1;"):
+    for code in (
+        "#![allow(x)]",
+        "fn f() -> impl X + use<'a> { use a; mod b; }",
+        "mod code { fn f() {} }",
+        "mod private;",
+        "#[x] pub static X: u8 = 1;",
+    ):
         assert left(f"{code}\n#[x]\npub mod a;\nuse b;") == left(code) == " ".join(rust.tokens(code)), code
-    assert [left(text) for text in ("", "mod", "pub", "use", "mod x {")] == ["", "mod", "pub", "", ""], "what does not compile ends, too"
+    assert [left(text) for text in ("", "mod", "pub", "use", "mod x {")] == ["", "mod", "pub", "", ""], (
+        "what does not compile ends, too"
+    )
 
 
 @pytest.mark.parametrize(
     ("path", "old", "new", "expected"),
     [
-        ("src/query.rs", "7", "8", {"query": ["src/query"], "ladder": ["src/query"], "one": ["src/query"], "two": ["src/query"]}),
+        (
+            "src/query.rs",
+            "7",
+            "8",
+            {"query": ["src/query"], "ladder": ["src/query"], "one": ["src/query"], "two": ["src/query"]},
+        ),
         ("src/query.rs", "// of them", "// of all of them\n\n/* and more /* of it */ */", {}),
         ("src/query.rs", "fn t() {}", "fn t() { panic!() }", {}),
         ("src/storage/tests.rs", "true", "false", {}),
         ("src/lib.rs", "pub mod server", "pub mod new;\npub mod server", {}),
-        ("src/lib.rs", "pub mod server", "pub use query::{Most, self};\n#[cfg(x)]\nuse storage::*;\npub mod server", {}),
-        ("src/lib.rs", "pub mod storage;\n", '#[path = ""]\n#[allow(x)]\nmod layers {\n    pub mod storage;\n}\n#[cfg(x)]\npub use layers::*;\n', {}),
-        ("src/lib.rs", "pub mod server", "#![feature(x)]\npub mod server", dict.fromkeys(("storage", "query", "ladder", "one", "two"), ["src/lib"])),
-        ("src/server/page.html", "a page", "another page", {"ladder": ["src/server"], "one": ["src/server"], "two": ["src/server"]}),
-        ("src/error.rs", "fail", "failed", dict.fromkeys(("storage", "query", "ladder", "one", "two"), ["src/error"])),
+        (
+            "src/lib.rs",
+            "pub mod server",
+            "pub use query::{Most, self};\n#[cfg(x)]\nuse storage::*;\npub mod server",
+            {},
+        ),
+        (
+            "src/lib.rs",
+            "pub mod storage;\n",
+            '#[path = ""]\n#[allow(x)]\nmod layers {\n    pub mod storage;\n}\n#[cfg(x)]\npub use layers::*;\n',
+            {},
+        ),
+        (
+            "src/lib.rs",
+            "pub mod server",
+            "#![feature(x)]\npub mod server",
+            {name: ["src/lib"] for name in MEASURED},
+        ),
+        (
+            "src/server/page.html",
+            "a page",
+            "another page",
+            {"ladder": ["src/server"], "one": ["src/server"], "two": ["src/server"]},
+        ),
+        ("src/error.rs", "fail", "failed", {name: ["src/error"] for name in MEASURED}),
         ("benches/query.rs", "main", "start", {"query": ["benches/query"]}),
         ("benches/ladder/query.rs", "q()", "r()", {"ladder": ["benches/ladder"]}),
         ("benches/prepared.rs", "f()", "g()", {"storage": ["benches/prepared"], "ladder": ["benches/prepared"]}),
@@ -113,7 +151,9 @@ def test_where_the_modules_stand_and_which_names_the_root_has_is_no_other_progra
         ("requirements-full.txt", "==1", "==2", {"two": ["requirements-full.txt"]}),
     ],
 )
-def test_what_has_changed_makes_stale_what_reaches_it(house: Workspace, path: str, old: str, new: str, expected: dict[str, list[str]]) -> None:
+def test_what_has_changed_makes_stale_what_reaches_it(
+    house: Workspace, path: str, old: str, new: str, expected: dict[str, list[str]]
+) -> None:
     then, text = known(house), (house.root / path).read_text()
     assert old in text
     house.write(path, text.replace(old, new))
@@ -126,37 +166,51 @@ def test_packages_and_settings_of_the_build_count_and_words_about_them_do_not(ho
     def lock(**versions: str) -> str:
         of_ours = '[[package]]\nname = "strata"\nversion = "0.1.0"\ndependencies = ["a", "rusqlite", "proptest"]\n'
         deeper = {"a": 'dependencies = ["b"]\n'}
-        return of_ours + "".join(f'[[package]]\nname = "{name}"\nversion = "{version}"\n{deeper.get(name, "")}' for name, version in versions.items())
+        return of_ours + "".join(
+            f'[[package]]\nname = "{name}"\nversion = "{version}"\n{deeper.get(name, "")}'
+            for name, version in versions.items()
+        )
 
     usual = {"a": "1.0.0", "b": "1.0.0", "rusqlite": "1.0.0", "proptest": "1.0.0"}
     house.write("Cargo.toml", manifest)
     house.write("Cargo.lock", lock(**usual))
     then = known(house)
-    for changed, expected in (({"b": "1.0.1"}, {*then}), ({"rusqlite": "1.0.1"}, {"query"}), ({"proptest": "1.0.1"}, set())):
+    for changed, expected in (
+        ({"b": "1.0.1"}, {*then}),
+        ({"rusqlite": "1.0.1"}, {"query"}),
+        ({"proptest": "1.0.1"}, set()),
+    ):
         house.write("Cargo.lock", lock(**usual | changed))
         assert set(stale(house, then)) == expected, changed
     house.write("Cargo.lock", lock(**usual))
     house.write("Cargo.toml", manifest.replace("# a peer", "# another one") + "[package.metadata.x]\ny = 1\n")
     assert not stale(house, then)
     house.write("Cargo.toml", manifest + '[profile.release]\nlto = "fat"\n')
-    assert stale(house, then) == dict.fromkeys(then, [fingerprint.BUILD])
+    assert stale(house, then) == {name: [fingerprint.BUILD] for name in then}
     house.write("Cargo.toml", manifest.replace('name = "strata"', 'name = "strata"\nedition = "2027"'))
-    assert stale(house, then) == dict.fromkeys(then, [fingerprint.BUILD])
+    assert stale(house, then) == {name: [fingerprint.BUILD] for name in then}
 
 
 def test_features_that_another_package_asks_for_count_since_all_are_built_together(house: Workspace) -> None:
     house.write("Cargo.toml", '[workspace]\nmembers = ["load"]\n[package]\nname = "strata"\n[dependencies]\na = "1"\n')
     house.write("load/Cargo.toml", '[package]\nname = "load"\n[dependencies]\na = "1"\nmore = "1"\n')
     then = known(house)
-    house.write("load/Cargo.toml", '[package]\nname = "load"\n[dependencies]\na = { version = "1", features = ["another"] }\nmore = "2"\n')
-    assert all(fingerprint.BUILD in changed for changed in stale(house, then).values()) and set(stale(house, then)) == set(then)
+    house.write(
+        "load/Cargo.toml",
+        '[package]\nname = "load"\n[dependencies]\na = { version = "1", features = ["another"] }\nmore = "2"\n',
+    )
+    assert all(fingerprint.BUILD in changed for changed in stale(house, then).values()) and set(
+        stale(house, then)
+    ) == set(then)
 
 
 def test_every_layer_of_this_checkout_reaches_its_own_module_and_the_harness() -> None:
     sources = reach.of_checkout()
     for layer in layer_names():
         parts = sources.of_bench(layer)
-        assert {f"benches/{layer}", reach.HARNESS} <= parts and (f"src/{layer}" in parts or any(part.startswith("src/") for part in parts)), layer
+        assert {f"benches/{layer}", reach.HARNESS} <= parts and (
+            f"src/{layer}" in parts or any(part.startswith("src/") for part in parts)
+        ), layer
     assert "src/query" in sources.of_bench("graphql") and "src/query" not in sources.of_bench("storage")
 
 
@@ -169,15 +223,23 @@ def test_without_git_nothing_is_known_of_files(workspace: Workspace) -> None:
 
 
 def test_the_pages_say_what_is_stale_and_what_is_not_known() -> None:
-    words = {False: ": unchanged since", True: "**the code has changed since", None: "**whether the code has changed since is not known"}
+    words = {
+        False: ": unchanged since",
+        True: "**the code has changed since",
+        None: "**whether the code has changed since is not known",
+    }
     for stale, said in words.items():
-        texts = page.render(a_run(), {}, a_calibration(), stale=dict.fromkeys(a_run().layers, stale) | {"calibration": stale})
+        texts = page.render(
+            a_run(), {}, a_calibration(), stale=dict.fromkeys(a_run().layers, stale) | {"calibration": stale}
+        )
         for name, text in texts.items():
             told = [other for other, line in words.items() if line in text.partition("END measured")[0]]
             assert told == ([stale] if name not in ("performance/load.md", "performance/lake.md") else []), name
         method = texts["performance/method.md"]
         assert ("Stale: the code that measures and judges" in method) == (stale is True)
-        assert ("Whether the code that measures and judges has changed since is not known" in method) == (stale is None), said
+        assert ("Whether the code that measures and judges has changed since is not known" in method) == (
+            stale is None
+        ), said
 
 
 def test_every_path_is_there() -> None:

@@ -7,7 +7,11 @@ import pytest
 from run_benches.render import flame
 from run_benches.render.flame import Frame
 
-MAIN, GET, PUT = Frame("bench::main", "bench"), Frame("strata::storage::Store<T>::get & more", "storage"), Frame("strata::storage::put", "storage")
+MAIN, GET, PUT = (
+    Frame("bench::main", "bench"),
+    Frame("strata::storage::Store<T>::get & more", "storage"),
+    Frame("strata::storage::put", "storage"),
+)
 COPY = Frame("memcpy", "C library")
 STACKS = {(MAIN,): 10.0, (MAIN, GET): 30.0, (MAIN, GET, COPY): 20.0, (MAIN, PUT, COPY): 40.0}
 SVG = "{http://www.w3.org/2000/svg}"
@@ -19,7 +23,9 @@ def rectangles(svg: str) -> list[tuple[str, float, float, float, str]]:
     for group in ET.fromstring(svg).iter(f"{SVG}g"):
         title, box = group.find(f"{SVG}title"), group.find(f"{SVG}rect")
         assert title is not None and title.text and box is not None
-        found.append((title.text, float(box.attrib["x"]), float(box.attrib["width"]), float(box.attrib["y"]), box.attrib["fill"]))
+        found.append(
+            (title.text, float(box.attrib["x"]), float(box.attrib["width"]), float(box.attrib["y"]), box.attrib["fill"])
+        )
     return found
 
 
@@ -38,7 +44,10 @@ def test_a_drawn_box_lies_on_its_caller() -> None:
     second = [box for box in drawn if box[3] == base[3] - 17]
     assert sum(box[2] for box in second) == pytest.approx(0.9 * base[2], abs=0.05)
     for _, left, width, top, _ in drawn[1:]:
-        assert any(under[3] == top + 17 and under[1] - 0.02 <= left and left + width <= under[1] + under[2] + 0.02 for under in drawn)
+        assert any(
+            under[3] == top + 17 and under[1] - 0.02 <= left and left + width <= under[1] + under[2] + 0.02
+            for under in drawn
+        )
 
 
 def test_colours_are_named_and_pale_boxes_keep_dark_text() -> None:
@@ -56,7 +65,10 @@ def test_a_text_is_cut_to_its_box_and_its_end_stays() -> None:
 
 def test_a_difference_is_orange_where_more_blue_where_less() -> None:
     before = {(MAIN,): 10.0, (MAIN, GET): 70.0, (MAIN, PUT, COPY): 20.0}
-    colours = {title.split(" (")[0]: (title, colour) for title, _, _, _, colour in rectangles(flame.draw("row", [], STACKS, before))}
+    colours = {
+        title.split(" (")[0]: (title, colour)
+        for title, _, _, _, colour in rectangles(flame.draw("row", [], STACKS, before))
+    }
     assert colours["bench::main"] == ("bench::main (bench): 100 %, before 100 %", "#e2e4e7")
     red, _, blue = (int(colours["strata::storage::put"][1][at : at + 2], 16) for at in (1, 3, 5))
     assert red > blue and colours["strata::storage::put"][0].endswith("40 %, before 20 %")

@@ -12,7 +12,9 @@ from run_benches.analysis.growth import Point
 SIZES = (1e3, 1e4, 1e5, 1e6)
 
 
-def simulated(law: Callable[[float], float], xs: tuple[float, ...] = SIZES, processes: int = 5, noise: float = 0.01, seed: int = 1) -> list[Point]:
+def simulated(
+    law: Callable[[float], float], xs: tuple[float, ...] = SIZES, processes: int = 5, noise: float = 0.01, seed: int = 1
+) -> list[Point]:
     """Each process has a level of its own, and each of its points a little noise."""
     chance = random.Random(seed)
     levels = [chance.gauss(0, 0.03) for _ in range(processes)]
@@ -35,14 +37,20 @@ def test_a_logarithm_is_found_with_what_a_tenfold_adds() -> None:
 def test_a_line_is_found_also_where_its_start_hides_it() -> None:
     found = growth.fit(simulated(lambda x: 5000 + 3 * x), "sharing")
     assert found.law == "linear"
-    assert found.words.startswith(("linear: +3.0", "linear: +2.9")) and "for each further record that shares the value" in found.words
+    assert (
+        found.words.startswith(("linear: +3.0", "linear: +2.9"))
+        and "for each further record that shares the value" in found.words
+    )
 
 
 def test_no_growth_is_said_with_the_most_that_it_could_be() -> None:
     found = growth.fit(simulated(lambda x: 700.0), "sharing")
     assert found.law == "constant"
     assert found.low is not None and found.high is not None and found.low <= 0 <= found.high
-    assert found.words == f"no growth seen: at most {10**found.high:.2f}x for every tenfold of records that share the value"
+    assert (
+        found.words
+        == f"no growth seen: at most {10**found.high:.2f}x for every tenfold of records that share the value"
+    )
 
 
 def test_a_slight_growth_is_no_constant() -> None:
@@ -65,22 +73,32 @@ def test_a_cliff_is_no_law() -> None:
 def test_indexes_begin_at_none_and_each_adds() -> None:
     found = growth.fit(simulated(lambda x: 4000 + 1000 * x, (0, 1, 2, 4, 8), noise=0.002), "indexes")
     assert (found.law, found.exponent) == ("linear", None)
-    assert found.words.startswith(("linear: +1.0", "linear: +0.99", "linear: +99")) and "for each further index" in found.words
+    assert (
+        found.words.startswith(("linear: +1.0", "linear: +0.99", "linear: +99"))
+        and "for each further index" in found.words
+    )
     assert found.words.endswith("% of the time with none")
-    assert growth.fit(simulated(lambda x: 4000.0, (0, 1, 2, 4, 8)), "indexes").words.startswith("no growth seen: at most +")
+    assert growth.fit(simulated(lambda x: 4000.0, (0, 1, 2, 4, 8)), "indexes").words.startswith(
+        "no growth seen: at most +"
+    )
     steep = growth.fit(simulated(lambda x: 4000 + 100 * x**3, (0, 1, 2, 4, 8)), "indexes")
     assert steep.law == "irregular"
 
 
 def test_the_interval_covers_the_exponent_as_often_as_it_says() -> None:
     """Student's interval over three processes, one thousand runs: 95 % within what chance allows."""
-    runs = [growth.fit(simulated(lambda x: 100 * x**0.2, processes=3, noise=0.02, seed=seed), "records") for seed in range(1000)]
+    runs = [
+        growth.fit(simulated(lambda x: 100 * x**0.2, processes=3, noise=0.02, seed=seed), "records")
+        for seed in range(1000)
+    ]
     covered = sum(run.low is not None and run.high is not None and run.low <= 0.2 <= run.high for run in runs)
     assert 930 <= covered <= 970
 
 
 def test_no_growth_is_seldom_called_growth() -> None:
-    runs = [growth.fit(simulated(lambda x: 100.0, processes=5, noise=0.02, seed=seed), "records") for seed in range(500)]
+    runs = [
+        growth.fit(simulated(lambda x: 100.0, processes=5, noise=0.02, seed=seed), "records") for seed in range(500)
+    ]
     assert sum(run.law != "constant" for run in runs) <= 40
 
 

@@ -22,7 +22,9 @@ def test_the_curves_hold_the_quantiles_that_the_load_tool_stored() -> None:
         for kind, statistics in (("response", cell.response), ("service", cell.service), ("send_lag", cell.send_lag)):
             assert statistics
             curve = {point.quantile: point.value for point in found[f"{cell.operation.replace(' ', '%20')}.{kind}"]}
-            assert max(curve) <= 1 - 10 / statistics.count < 1 - (1 - max(curve)) * 10 ** (-1 / 12) + 1e-9, "as far as ten values lie beyond"
+            assert max(curve) <= 1 - 10 / statistics.count < 1 - (1 - max(curve)) * 10 ** (-1 / 12) + 1e-9, (
+                "as far as ten values lie beyond"
+            )
             for told in statistics.quantiles:
                 if told.quantile in curve:
                     compared += 1

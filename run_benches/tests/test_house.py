@@ -1,4 +1,5 @@
-"""The house: which package may import which, so that a newcomer can read the runner from the lowest package to the highest."""
+"""The house: which package may import which, so that a newcomer can read the runner from the lowest package to the
+highest."""
 
 import ast
 import re
@@ -18,7 +19,9 @@ HERE = ROOT / "run_benches"
 def modules() -> dict[str, Path]:
     """Every module of the runner by its name below `run_benches`, its tests left out."""
     found = {path.relative_to(HERE).with_suffix("").as_posix().replace("/", "."): path for path in HERE.rglob("*.py")}
-    return {name: path for name, path in found.items() if not name.startswith("tests") and not name.endswith("__init__")}
+    return {
+        name: path for name, path in found.items() if not name.startswith("tests") and not name.endswith("__init__")
+    }
 
 
 def imported(path: Path, known: dict[str, Path]) -> set[str]:
@@ -39,7 +42,12 @@ def rank(module: str) -> int:
 
 def test_a_module_imports_only_from_its_own_package_and_lower_ones() -> None:
     known = modules()
-    upwards = [f"{name} imports {other}" for name, path in known.items() for other in imported(path, known) if rank(other) > rank(name)]
+    upwards = [
+        f"{name} imports {other}"
+        for name, path in known.items()
+        for other in imported(path, known)
+        if rank(other) > rank(name)
+    ]
     assert len(known) > 60 and not upwards
 
 
@@ -55,7 +63,13 @@ def test_processes_are_started_in_one_place() -> None:
 
 
 def test_what_was_typed_is_read_by_the_standard_library_alone() -> None:
-    bare = [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); from run_benches.cli import command_line"]
+    bare = [
+        sys.executable,
+        "-I",
+        "-S",
+        "-c",
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); from run_benches.cli import command_line",
+    ]
     assert subprocess.run(bare, capture_output=True, check=False).returncode == 0
 
 

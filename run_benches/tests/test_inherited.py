@@ -111,14 +111,18 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("place", ["above/.cargo/config.toml", ".cargo/config", "home/config.toml", "above/.cargo/included.toml"])
+@pytest.mark.parametrize(
+    "place", ["above/.cargo/config.toml", ".cargo/config", "home/config.toml", "above/.cargo/included.toml"]
+)
 @pytest.mark.parametrize("key", REFUSED)
 def test_configurations_above_are_refused_by_name(checkout: Path, key: str, place: str) -> None:
     file = checkout.parent.parent / place
     file.parent.mkdir(parents=True)
     file.write_text(REFUSED[key])
     if file.name == "included.toml":
-        file.with_name("config.toml").write_text('include = ["included.toml", { path = "nowhere.toml", optional = true }]')
+        file.with_name("config.toml").write_text(
+            'include = ["included.toml", { path = "nowhere.toml", optional = true }]'
+        )
     with pytest.raises(Complaint) as refused:
         check(checkout)
     assert f"{file} sets {key}, " in str(refused.value)
@@ -161,7 +165,9 @@ def test_the_compiler_is_the_one_that_the_build_calls(monkeypatch: pytest.Monkey
     assert inherited.compiler(checkout, HOST) == ["clang++"]
     monkeypatch.setenv("CXX", "ccache g++ -m64")
     assert inherited.compiler(checkout, HOST) == ["ccache", "g++", "-m64"], "the shell's comes first"
-    (checkout.parent / ".cargo/config.toml").write_text('[env]\nCXX = { value = "bin/c++", force = true, relative = true }\n')
+    (checkout.parent / ".cargo/config.toml").write_text(
+        '[env]\nCXX = { value = "bin/c++", force = true, relative = true }\n'
+    )
     assert inherited.compiler(checkout, HOST) == [str(checkout.parent / "bin/c++")]
     monkeypatch.setenv("CXX_x86_64_unknown_linux_gnu", "g++-12")
     assert inherited.compiler(checkout, HOST) == ["g++-12"]
@@ -179,10 +185,16 @@ SYS = """fn main() {
 def built(workspace: Workspace) -> Workspace:
     """A repository with what passes for RocksDB, below another crate as bindgen is, and a launcher of compilers."""
     for name, needs in (("lower", ""), ("x-librocksdb-sys", '[build-dependencies]\nlower = { path = "../lower" }\n')):
-        workspace.write(f"../{name}/Cargo.toml", f'[package]\nname = "{name}"\nversion = "0.1.0"\nedition = "2024"\n{needs}')
+        workspace.write(
+            f"../{name}/Cargo.toml", f'[package]\nname = "{name}"\nversion = "0.1.0"\nedition = "2024"\n{needs}'
+        )
         workspace.write(f"../{name}/src/lib.rs", "")
         workspace.write(f"../{name}/build.rs", SYS if name != "lower" else SYS.replace("CXX", "AR"))
-    workspace.write("Cargo.toml", (workspace.root / "Cargo.toml").read_text() + '[dependencies]\nx-librocksdb-sys = { path = "../x-librocksdb-sys" }\n')
+    workspace.write(
+        "Cargo.toml",
+        (workspace.root / "Cargo.toml").read_text()
+        + '[dependencies]\nx-librocksdb-sys = { path = "../x-librocksdb-sys" }\n',
+    )
     workspace.write("bin/launcher", '#!/bin/sh\nexec "$@"\n')
     (workspace.root / "bin/launcher").chmod(0o755)
     return workspace
@@ -224,19 +236,27 @@ def test_a_compiler_or_a_launcher_that_is_not_there_is_named(built: Workspace) -
 def test_a_launcher_of_rustc_compiles_nothing_again_and_is_kept_away(built: Workspace) -> None:
     assert "Compiling" in build(built)
     built.write("../.cargo/config.toml", '[build]\nrustc-wrapper = "/nowhere/sccache"\n')
-    assert "Compiling" not in build(built) and "Compiling" not in build(built, RUSTC_WRAPPER=str(built.root / "bin/launcher"))
+    assert "Compiling" not in build(built) and "Compiling" not in build(
+        built, RUSTC_WRAPPER=str(built.root / "bin/launcher")
+    )
     built.number(2)
     assert "Compiling answer" in build(built)
 
 
 def test_cargo_says_where_it_builds(built: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     built.write("../.cargo/config.toml", '[build]\ntarget-dir = "big"\n')
-    lines = ["from run_benches.measure import build, criterion_output", "print(build.programs('answer')['answer'], criterion_output.home())"]
+    lines = [
+        "from run_benches.measure import build, criterion_output",
+        "print(build.programs('answer')['answer'], criterion_output.home())",
+    ]
     del (environment := built.environment())["CARGO_TARGET_DIR"]
     monkeypatch.setattr(Workspace, "environment", lambda _: environment)
     big = built.root.parent / "big"
     assert built.python(*lines) == f"{big}/release/answer {big}/criterion"
-    assert "Compiling" not in built.call("cargo", "build", "--release", "--message-format=short") and not (built.root / "target").exists()
+    assert (
+        "Compiling" not in built.call("cargo", "build", "--release", "--message-format=short")
+        and not (built.root / "target").exists()
+    )
 
 
 def test_what_the_checkout_forces_is_its_own_affair(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -9,7 +9,10 @@ from run_benches.render import layers_drawing
 
 
 def texts() -> list[str]:
-    return [element.text or "" for element in xml.etree.ElementTree.fromstring(layers_drawing.svg()).iter("{http://www.w3.org/2000/svg}text")]
+    return [
+        element.text or ""
+        for element in xml.etree.ElementTree.fromstring(layers_drawing.svg()).iter("{http://www.w3.org/2000/svg}text")
+    ]
 
 
 def test_every_module_is_drawn_highest_first_and_every_rung_of_the_ladder() -> None:
@@ -22,7 +25,9 @@ def test_every_module_is_drawn_highest_first_and_every_rung_of_the_ladder() -> N
 
 
 def test_a_layer_is_told_in_the_words_of_its_own_header(tmp_path: Path) -> None:
-    (tmp_path / "lib.rs").write_text("pub use one::One;\nmod layers {\n    pub(crate) mod plant;\n    pub mod one;\n}\n/// Not pub mod three;\npub mod two;\n")
+    (tmp_path / "lib.rs").write_text(
+        "pub use one::One;\nmod layers {\n    pub(crate) mod plant;\n    pub mod one;\n}\n/// Not pub mod three;\npub mod two;\n"
+    )
     (tmp_path / "one.rs").write_text("//! Who holds which key: an array, and more.\n//!\n//! Why.\n")
     (tmp_path / "two.rs").write_text("//! Queries: text to tree, tree to plan. More.\n")
     told = [(layer.name, layer.words) for layer in layers_drawing.modules(tmp_path)]

@@ -1,4 +1,5 @@
-"""How a command ends that is stopped, at whatever stage: no process, scratch or socket is left, and what is done is kept."""
+"""How a command ends that is stopped, at whatever stage: no process, scratch or socket is left, and what is done is
+kept."""
 
 import os
 import pty
@@ -37,12 +38,23 @@ def started(checkout: Checkout, *words: str, before: Callable[[], None] | None =
     return waiting(checkout, checkout.command(*words), before)
 
 
-def begun(checkout: Checkout, command: list[str], before: Callable[[], None] | None = None, **environment: str) -> "subprocess.Popen[str]":
+def begun(
+    checkout: Checkout, command: list[str], before: Callable[[], None] | None = None, **environment: str
+) -> "subprocess.Popen[str]":
     own = checkout.environment() | {"TMPDIR": os.readlink(checkout.root / "tmp")} | environment
-    return subprocess.Popen(command, env=own, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=before)
+    return subprocess.Popen(
+        command,
+        env=own,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=before,  # noqa: PLW1509 - nothing runs beside it
+    )
 
 
-def waiting(checkout: Checkout, command: list[str], before: Callable[[], None] | None = None) -> "subprocess.Popen[str]":
+def waiting(
+    checkout: Checkout, command: list[str], before: Callable[[], None] | None = None
+) -> "subprocess.Popen[str]":
     process = begun(checkout, command, before)
     deadline = time.monotonic() + 60
     while not (checkout.root / "bin" / "WAITING").exists():
@@ -61,7 +73,11 @@ def left(checkout: Checkout) -> list[str]:
                 found.append((process / "cmdline").read_text().replace("\0", " "))
         except OSError:
             pass
-    found += [str(path) for name in ("tmp*", "*/tmp*", "*/templates", "*/lanes", "*/linked") for path in (checkout.root / "runs").glob(name)]
+    found += [
+        str(path)
+        for name in ("tmp*", "*/tmp*", "*/templates", "*/lanes", "*/linked")
+        for path in (checkout.root / "runs").glob(name)
+    ]
     return found
 
 
@@ -69,7 +85,11 @@ def ended(checkout: Checkout, process: "subprocess.Popen[str]", number: signal.S
     """Stops a command; returns what it said."""
     process.send_signal(number)
     output, errors = process.communicate(timeout=60)
-    assert process.returncode == code and "stopped" in errors and "Traceback" not in errors, (process.returncode, output, errors)
+    assert process.returncode == code and "stopped" in errors and "Traceback" not in errors, (
+        process.returncode,
+        output,
+        errors,
+    )
     assert not left(checkout)
     return errors
 
@@ -77,7 +97,14 @@ def ended(checkout: Checkout, process: "subprocess.Popen[str]", number: signal.S
 @pytest.mark.parametrize("number", SIGNALS)
 @pytest.mark.parametrize(
     "words",
-    [("--quick",), ("save", "before"), ("profile", "storage/read/strata/0_index_1t"), ("load", "rest-crud"), ("load", "calibrate"), ("load", "capacity", "rest-crud")],
+    [
+        ("--quick",),
+        ("save", "before"),
+        ("profile", "storage/read/strata/0_index_1t"),
+        ("load", "rest-crud"),
+        ("load", "calibrate"),
+        ("load", "capacity", "rest-crud"),
+    ],
     ids=lambda words: "-".join(words[:2]),
 )
 def test_a_build(checkout: Checkout, words: tuple[str, ...], number: signal.Signals) -> None:
@@ -98,31 +125,61 @@ def test_a_run(checkout: Checkout, id: str, number: signal.Signals) -> None:
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_profile(checkout: Checkout, number: signal.Signals) -> None:
     bench = checkout.root / "bin" / "storage-fake"
-    bench.write_text(bench.read_text().replace('    elif "STRATA_TURN"', f'    elif "STRATA_COUNT" in os.environ:\n        misbehave("{IN_TURNS}")\n    elif "STRATA_TURN"'))
+    bench.write_text(
+        bench.read_text().replace(
+            '    elif "STRATA_TURN"',
+            f'    elif "STRATA_COUNT" in os.environ:\n        misbehave("{IN_TURNS}")\n    elif "STRATA_TURN"',
+        )
+    )
     checkout.trouble(f"{IN_TURNS} hang\n")
     ended(checkout, started(checkout, "profile", IN_TURNS), number)
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-@pytest.mark.parametrize("action", [(), ("compare", "--versus=--no-tls"), ("calibrate",), ("capacity",)], ids=lambda action: "".join(action[:1]))
-def test_a_load_test_whose_load_tool_does_not_end_when_it_is_asked(checkout: Checkout, action: tuple[str, ...], number: signal.Signals) -> None:
-    subprocess.run(["git", "-c", "user.name=nobody", "-c", "user.email=none", "-C", checkout.root, "init", "-q", "-b", "main"], check=True)
+@pytest.mark.parametrize(
+    "action",
+    [(), ("compare", "--versus=--no-tls"), ("calibrate",), ("capacity",)],
+    ids=lambda action: "".join(action[:1]),
+)
+def test_a_load_test_whose_load_tool_does_not_end_when_it_is_asked(
+    checkout: Checkout, action: tuple[str, ...], number: signal.Signals
+) -> None:
+    subprocess.run(
+        ["git", "-c", "user.name=nobody", "-c", "user.email=none", "-C", checkout.root, "init", "-q", "-b", "main"],
+        check=True,
+    )
     for words in (["add", "Cargo.toml"], ["commit", "-q", "-m", "all"]):
-        subprocess.run(["git", "-c", "user.name=nobody", "-c", "user.email=none", *words], cwd=checkout.root, check=True)
+        subprocess.run(
+            ["git", "-c", "user.name=nobody", "-c", "user.email=none", *words], cwd=checkout.root, check=True
+        )
     load = checkout.root / "bin" / "load-program"
     deaf = "signal.signal(signal.SIGINT, lambda *_: None)\nopen(HOME / 'WAITING', 'w').close()\nsubprocess.run(['sleep', '300'], start_new_session=True)\n"
-    load.write_text(load.read_text().replace("trouble = HOME", f'if "--plan" not in sys.argv:\n{textwrap.indent(deaf, "    ")}trouble = HOME'))
-    impatient = "import signal; from run_benches import processes; processes.STORING = processes.Ending(signal.SIGINT, 0.5)"
+    load.write_text(
+        load.read_text().replace(
+            "trouble = HOME", f'if "--plan" not in sys.argv:\n{textwrap.indent(deaf, "    ")}trouble = HOME'
+        )
+    )
+    impatient = (
+        "import signal; from run_benches import processes; processes.STORING = processes.Ending(signal.SIGINT, 0.5)"
+    )
     main = "from run_benches.cli import command_line; sys.exit(command_line.main(sys.argv[1:]))"
     command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(checkout.root)!r}); {impatient}; {main}"]
-    ended(checkout, waiting(checkout, [*command, "load", *action[:1], *(["rest-crud"] if action != ("calibrate",) else []), *action[1:]]), number)
+    ended(
+        checkout,
+        waiting(
+            checkout, [*command, "load", *action[:1], *(["rest-crud"] if action != ("calibrate",) else []), *action[1:]]
+        ),
+        number,
+    )
 
 
 @pytest.mark.parametrize("number", SIGNALS)
 @pytest.mark.parametrize("words", [("doctor",), ("test",)], ids=lambda words: words[0])
 def test_a_command_that_asks_tools(checkout: Checkout, words: tuple[str, ...], number: signal.Signals) -> None:
     for tool in ("rustc", "cargo"):
-        (checkout.root / "bin" / tool).write_text("#!/bin/sh\nmktemp -d > /dev/null\ntouch ${0%/*}/WAITING\nsleep 300\n")
+        (checkout.root / "bin" / tool).write_text(
+            "#!/bin/sh\nmktemp -d > /dev/null\ntouch ${0%/*}/WAITING\nsleep 300\n"
+        )
     ended(checkout, started(checkout, *words), number)
 
 
@@ -132,7 +189,11 @@ def test_the_first_command_while_pip_runs(checkout: Checkout, number: signal.Sig
     (checkout.root / ".venv").unlink()
     shutil.copy(places.ROOT / "requirements.txt", checkout.root)
     with socket.create_server(("127.0.0.1", 0)) as index:
-        settings = {"PIP_INDEX_URL": f"http://127.0.0.1:{index.getsockname()[1]}/simple", "PIP_CONFIG_FILE": os.devnull, "NO_PROXY": "127.0.0.1"}
+        settings = {
+            "PIP_INDEX_URL": f"http://127.0.0.1:{index.getsockname()[1]}/simple",
+            "PIP_CONFIG_FILE": os.devnull,
+            "NO_PROXY": "127.0.0.1",
+        }
         process = begun(checkout, checkout.command("runs"), None, **settings)
         index.settimeout(60)
         index.accept()
@@ -142,7 +203,14 @@ def test_the_first_command_while_pip_runs(checkout: Checkout, number: signal.Sig
 def test_what_hangs_leaves_nothing_when_its_time_is_over(checkout: Checkout) -> None:
     checkout.trouble(f"{ALONE} hang\n{IN_TURNS} hang\n")
     for where in ("TMPDIR", "STRATA_BENCH_DIR"):
-        done = checkout.run("storage/read", ALONE, "--quick", "--timeout", "1s", **{"TMPDIR": os.readlink(checkout.root / "tmp"), where: os.readlink(checkout.root / "tmp")})
+        done = checkout.run(
+            "storage/read",
+            ALONE,
+            "--quick",
+            "--timeout",
+            "1s",
+            **{"TMPDIR": os.readlink(checkout.root / "tmp"), where: os.readlink(checkout.root / "tmp")},
+        )
         assert done.returncode == 2 and "silent for 1 s" in done.stdout and not left(checkout), done
 
 
@@ -201,7 +269,13 @@ def test_later_signals_do_not_cut_the_end_off(checkout: Checkout) -> None:
 def test_a_terminal_that_is_gone(checkout: Checkout) -> None:
     """It takes what is written there with it, and sends SIGHUP to all who have it."""
     checkout.trouble(f"{IN_TURNS} hang\n")
-    words = ["bash", "-mc", 'trap "" HUP; exec 3>$0/code; (trap - HUP; exec "$@"); echo $? >&3', str(checkout.root), *checkout.command("--quick", "--seed", "7")]
+    words = [
+        "bash",
+        "-mc",
+        'trap "" HUP; exec 3>$0/code; (trap - HUP; exec "$@"); echo $? >&3',
+        str(checkout.root),
+        *checkout.command("--quick", "--seed", "7"),
+    ]
     own = checkout.environment() | {"TMPDIR": os.readlink(checkout.root / "tmp")}
     pid, terminal = pty.fork()
     if pid == 0:
@@ -211,7 +285,11 @@ def test_a_terminal_that_is_gone(checkout: Checkout) -> None:
         assert time.monotonic() < deadline
         time.sleep(0.02)
     running = {found.parent.name: found.read_text() for found in Path("/proc").glob("[0-9]*/cmdline")}
-    (runner,) = (int(pid) for pid, said in running.items() if f"{checkout.root}/run-benches.py" in said and not said.startswith("bash"))
+    (runner,) = (
+        int(pid)
+        for pid, said in running.items()
+        if f"{checkout.root}/run-benches.py" in said and not said.startswith("bash")
+    )
     os.close(terminal)
     try:
         os.kill(runner, signal.SIGHUP)  # as a shell does

@@ -32,7 +32,9 @@ def archive(path: Path, *names: str) -> None:
         (path.parent / name).unlink()
 
 
-def compiled(target: Path, number: int = 1, version: str = "0.49.0+11.12.0", objects: tuple[str, ...] = OBJECTS) -> Path:
+def compiled(
+    target: Path, number: int = 1, version: str = "0.49.0+11.12.0", objects: tuple[str, ...] = OBJECTS
+) -> Path:
     """A target folder in which RocksDB has been compiled; returns what the build script left behind."""
     sources = target.parent / f"rust-librocksdb-sys-{version}"
     if not sources.exists():
@@ -42,7 +44,9 @@ def compiled(target: Path, number: int = 1, version: str = "0.49.0+11.12.0", obj
     folder = target / f"release/build/rust-librocksdb-sys-{number}"
     (folder / "out").mkdir(parents=True)
     archive(folder / "out/librocksdb.a", *objects)
-    (folder / "output").write_text(f"cargo::rerun-if-changed=rocksdb/\ncargo::metadata=cargo_manifest_dir={sources}\ncargo::metadata=out_dir={folder}/out\n")
+    (folder / "output").write_text(
+        f"cargo::rerun-if-changed=rocksdb/\ncargo::metadata=cargo_manifest_dir={sources}\ncargo::metadata=out_dir={folder}/out\n"
+    )
     return folder
 
 
@@ -65,12 +69,22 @@ def made(target: Path) -> list[str]:
 def test_the_library_is_copied_once(target: Path) -> None:
     folder = compiled(target)
     found = rocksdb_build.library(target)
-    assert found.parent == target.parent / LIBRARIES and re.fullmatch(r"librocksdb-0\.49\.0\+11\.12\.0-[0-9a-f]{8}", found.name)
+    assert found.parent == target.parent / LIBRARIES and re.fullmatch(
+        r"librocksdb-0\.49\.0\+11\.12\.0-[0-9a-f]{8}", found.name
+    )
     assert (found / "librocksdb.a").read_bytes() == (folder / "out/librocksdb.a").read_bytes()
     assert (found / "include/rocksdb/c.h").exists()
     (found / "include/rocksdb/c.h").write_text("it stays\n")
-    assert rocksdb_build.library(target) == found and (found / "include/rocksdb/c.h").read_text() == "it stays\n" and made(target) == [found.name]
-    assert rocksdb_build.library_variables(found) == {"ROCKSDB_LIB_DIR": str(found), "ROCKSDB_INCLUDE_DIR": f"{found}/include", "ROCKSDB_STATIC": "1"}
+    assert (
+        rocksdb_build.library(target) == found
+        and (found / "include/rocksdb/c.h").read_text() == "it stays\n"
+        and made(target) == [found.name]
+    )
+    assert rocksdb_build.library_variables(found) == {
+        "ROCKSDB_LIB_DIR": str(found),
+        "ROCKSDB_INCLUDE_DIR": f"{found}/include",
+        "ROCKSDB_STATIC": "1",
+    }
 
 
 def test_the_newest_build_counts_and_an_earlier_library_stays(target: Path) -> None:
@@ -88,7 +102,10 @@ def test_the_newest_build_counts_and_an_earlier_library_stays(target: Path) -> N
 def test_objects_of_a_second_archive_are_joined(target: Path) -> None:
     archive(compiled(target) / "out/librocksdb_crc32c_arm.a", "1-crc32c_arm64.o", "1-other.o")
     found = rocksdb_build.library(target)
-    assert members(found / "librocksdb.a") == [*OBJECTS, "1-crc32c_arm64.o", "1-other.o"] and not (found / "objects").exists()
+    assert (
+        members(found / "librocksdb.a") == [*OBJECTS, "1-crc32c_arm64.o", "1-other.o"]
+        and not (found / "objects").exists()
+    )
 
 
 def test_what_fails_or_is_killed_leaves_no_half_library(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,7 +116,13 @@ def test_what_fails_or_is_killed_leaves_no_half_library(target: Path, monkeypatc
     assert made(target) == []
     code = "from pathlib import Path; from run_benches.setup import rocksdb_build; import os, signal, sys"
     killed = "rocksdb_build._join = lambda *_: os.kill(os.getpid(), signal.SIGKILL); rocksdb_build.LIBRARIES = Path(sys.argv[2])"
-    command = [sys.executable, "-c", f"{code}; {killed}; rocksdb_build.library(Path(sys.argv[1]))", str(target), str(target.parent / LIBRARIES)]
+    command = [
+        sys.executable,
+        "-c",
+        f"{code}; {killed}; rocksdb_build.library(Path(sys.argv[1]))",
+        str(target),
+        str(target.parent / LIBRARIES),
+    ]
     done = subprocess.run(command, cwd=places.ROOT, check=False)
     assert done.returncode == -signal.SIGKILL and [name[0] for name in made(target)] == ["."]
     path = os.environ["PATH"]
@@ -129,9 +152,13 @@ def test_the_command_prints_what_cargo_reads(checkout: Checkout) -> None:
     assert "has no librocksdb.a" in checkout.complaint("library")
     compiled(checkout.root / "target")
     (checkout.root / ".cargo").mkdir()
-    (checkout.root / ".cargo/local.toml").write_text('[env]\nLIBCLANG_PATH = { value = "/the/lib\\"clang", force = true }\nBINDGEN_EXTRA_CLANG_ARGS = "-I/the/headers"\n')
+    (checkout.root / ".cargo/local.toml").write_text(
+        '[env]\nLIBCLANG_PATH = { value = "/the/lib\\"clang", force = true }\nBINDGEN_EXTRA_CLANG_ARGS = "-I/the/headers"\n'
+    )
     done = checkout.run("library")
-    assert done.returncode == 0 and done.stderr.splitlines()[-1].startswith("put this into .cargo/config.toml of your program"), done
+    assert done.returncode == 0 and done.stderr.splitlines()[-1].startswith(
+        "put this into .cargo/config.toml of your program"
+    ), done
     (folder,) = (path for path in (checkout.root / "cache/strata/libraries").iterdir() if path.name != "lock")
     expected = {
         "ROCKSDB_LIB_DIR": str(folder),
@@ -166,4 +193,8 @@ def test_the_step_links_the_library_in_a_folder_of_its_own(monkeypatch: pytest.M
     assert checks._embedded() and [command[1] for command, _ in called] == ["clippy", "test", "doc"]
     for command, more in called:
         assert {"--release", "--lib", "--no-default-features"} <= set(command)
-        assert more == {"ROCKSDB_LIB_DIR": "/a", "CARGO_TARGET_DIR": str(tmp_path / "embedding"), "RUSTDOCFLAGS": "-Dwarnings"}
+        assert more == {
+            "ROCKSDB_LIB_DIR": "/a",
+            "CARGO_TARGET_DIR": str(tmp_path / "embedding"),
+            "RUSTDOCFLAGS": "-Dwarnings",
+        }

@@ -19,7 +19,7 @@ from run_benches.tests.checkout import Checkout, edited
 
 
 def last(checkout: Checkout) -> LoadRun:
-    return loads.load(sorted((checkout.root / "runs").glob("load-*.json"))[-1])
+    return loads.load(max((checkout.root / "runs").glob("load-*.json")))
 
 
 def test_every_scenario_is_run_and_stored_with_what_the_load_tool_stored(checkout: Checkout) -> None:
@@ -28,13 +28,29 @@ def test_every_scenario_is_run_and_stored_with_what_the_load_tool_stored(checkou
     assert "2 runs: about 30 s; stored as runs/load-" in done.stderr
     assert "scenario 2 of 2, rest-crud: about" in done.stderr
     run = last(checkout)
-    assert run.complete and list(run.scenarios) == ["throughput-read", "rest-crud"] and set(run.binaries) == {"load", "strata"}
+    assert (
+        run.complete
+        and list(run.scenarios) == ["throughput-read", "rest-crud"]
+        and set(run.binaries) == {"load", "strata"}
+    )
     found = run.scenarios["rest-crud"].read()
-    assert found and found.validity == "valid" and found.loop == "open" and found.total.ok == 5000 and found.processes.server
+    assert (
+        found
+        and found.validity == "valid"
+        and found.loop == "open"
+        and found.total.ok == 5000
+        and found.processes.server
+    )
     made = json.loads((checkout.root / "bin" / "load_result.json").read_text())
-    assert run.scenarios["rest-crud"].result == made | {"id": found.id, "scenario": made["scenario"] | {"name": "rest-crud"}}
+    assert run.scenarios["rest-crud"].result == made | {
+        "id": found.id,
+        "scenario": made["scenario"] | {"name": "rest-crud"},
+    }
     curves = run.scenarios["rest-crud"].curves
-    assert set(curves["get one"]) == {"response", "service", "send_lag"} and curves["get one"]["response"][12].quantile == 0.9
+    assert (
+        set(curves["get one"]) == {"response", "service", "send_lag"}
+        and curves["get one"]["response"][12].quantile == 0.9
+    )
     (folder,) = (path for path in (checkout.root / "runs").glob("load-*") if path.is_dir())
     assert len(list(folder.glob("*.json"))) == 2
     assert "102 us" in done.stdout, "CPU of the server over the requests that were right: 0.51 s over 5000"
@@ -46,7 +62,11 @@ def test_without_a_name_every_scenario_of_the_checkout_is_run(checkout: Checkout
     images = run.scenarios.pop("quota-static: images")
     assert (images.state, images.reasons) == ("not_run", ["no pictures"])
     files = (checkout.root / "load" / "scenarios").glob("*.toml")
-    assert sorted(run.scenarios) == sorted(path.stem for path in files if not any(word in path.read_text(encoding="utf-8") for word in ("[[beside]]", "storage =")))
+    assert sorted(run.scenarios) == sorted(
+        path.stem
+        for path in files
+        if not any(word in path.read_text(encoding="utf-8") for word in ("[[beside]]", "storage ="))
+    )
 
 
 def test_what_follows_two_dashes_is_for_the_load_tool(checkout: Checkout) -> None:
@@ -54,7 +74,9 @@ def test_what_follows_two_dashes_is_for_the_load_tool(checkout: Checkout) -> Non
     assert "--concurrent-tasks 8" in done.stdout and "strata-program --results" in done.stdout
     assert last(checkout).flags == ["--concurrent-tasks", "8"]
     assert "--server" not in checkout.run("load", "rest-crud", "--", "--base-url", "http://127.0.0.1:1").stdout
-    assert "--server" not in checkout.run("load", "rest-crud", BASE_URL="http://127.0.0.1:1").stdout, "the load tool refuses both"
+    assert "--server" not in checkout.run("load", "rest-crud", BASE_URL="http://127.0.0.1:1").stdout, (
+        "the load tool refuses both"
+    )
 
 
 @pytest.mark.parametrize(
@@ -67,7 +89,9 @@ def test_what_follows_two_dashes_is_for_the_load_tool(checkout: Checkout) -> Non
         ("forget", 2, "invalid", ["the load tool ended with code 0 and stored no result"]),
     ],
 )
-def test_a_scenario_that_goes_wrong_costs_its_own_cell(checkout: Checkout, trouble: str, code: int, state: str, reasons: list[str]) -> None:
+def test_a_scenario_that_goes_wrong_costs_its_own_cell(
+    checkout: Checkout, trouble: str, code: int, state: str, reasons: list[str]
+) -> None:
     checkout.trouble(f"rest-crud {trouble}\n")
     assert checkout.run("load", "rest-crud", "throughput-read").returncode == code
     run = last(checkout)
@@ -78,7 +102,9 @@ def test_a_scenario_that_goes_wrong_costs_its_own_cell(checkout: Checkout, troub
 def test_an_interrupted_load_test_keeps_what_is_done(checkout: Checkout) -> None:
     checkout.trouble("throughput-read wait\n")
     words = ["load", "rest-crud", "throughput-read", "throughput-write"]
-    process = subprocess.Popen(checkout.command(*words), env=checkout.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        checkout.command(*words), env=checkout.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     assert process.stderr is not None
     seen = ""
     for line in process.stderr:
@@ -140,7 +166,11 @@ def test_scenarios_are_listed_without_a_build(checkout: Checkout) -> None:
 
 def test_scenarios_with_a_stream_have_a_name_together() -> None:
     chosen = [scenario.name for scenario in load_run.chosen(["rest-crud", "streams", "consistency"])]
-    assert chosen[0] == "rest-crud" and {"single-write", "consistency", "tables-beside"} <= set(chosen) and len(chosen) == 11
+    assert (
+        chosen[0] == "rest-crud"
+        and {"single-write", "consistency", "tables-beside"} <= set(chosen)
+        and len(chosen) == 11
+    )
 
 
 def test_scenarios_of_a_registry_have_a_name_together() -> None:
@@ -156,7 +186,10 @@ def test_the_words_of_the_load_tool_are_its_own(checkout: Checkout) -> None:
     done = checkout.run("load", "lint", "report.txt", "--json")
     assert done.returncode == 1 and done.stdout == "the load tool itself: lint report.txt --json\n"
     found = checkout.run("load", "capacity", "rest-crud", "--first", "100").stdout
-    assert found.startswith("the load tool itself: capacity --server ") and "target/load/calibration rest-crud --first 100" in found
+    assert (
+        found.startswith("the load tool itself: capacity --server ")
+        and "target/load/calibration rest-crud --first 100" in found
+    )
 
 
 def test_a_file_is_a_scenario_too(checkout: Checkout, tmp_path: Path) -> None:
@@ -177,8 +210,18 @@ def test_the_page_says_first_what_was_not_run_and_what_is_not_to_be_believed(che
     assert done.returncode == 0, done.stderr
     (file,) = (checkout.root / "runs").glob("load-*/load-report.html")
     page = file.read_text()
-    assert "<script" not in page and not re.search(r"(?:src|href)=\"(?!data:|#)", page), "one file, no network, no scripts"
-    places = [page.index(words) for words in ("What was not run</h2>", "throughput-read.toml: load.connections: it must be above 0", "T3: sent is not ok", "What became of every request")]
+    assert "<script" not in page and not re.search(r"(?:src|href)=\"(?!data:|#)", page), (
+        "one file, no network, no scripts"
+    )
+    places = [
+        page.index(words)
+        for words in (
+            "What was not run</h2>",
+            "throughput-read.toml: load.connections: it must be above 0",
+            "T3: sent is not ok",
+            "What became of every request",
+        )
+    ]
     assert places == sorted(places)
     assert page.count("<img") == 2 + 2 + 1, "curves and throughput of two scenarios, CPU of all"
 
@@ -195,7 +238,9 @@ def test_the_page_says_first_what_was_not_run_and_what_is_not_to_be_believed(che
         ),
     ],
 )
-def test_what_was_offered_has_the_corners_of_its_schedule(schedule: dict[str, object], corners: list[tuple[float, float]]) -> None:
+def test_what_was_offered_has_the_corners_of_its_schedule(
+    schedule: dict[str, object], corners: list[tuple[float, float]]
+) -> None:
     assert [(point.second, point.rate) for point in load_figures.offered(schedule)] == corners
 
 
@@ -227,20 +272,42 @@ def test_what_a_stream_was_asked_is_on_the_page(checkout: Checkout) -> None:
     assert cell.result
     result = copy.deepcopy(cell.result)
     operation, measured = result["scenario"]["operations"][0], result["cells"][0]
-    operation |= {"acknowledges": {"partition": "/partition", "offset": "/offset"}, "items": {"count": 100, "each": "{n}"}}
+    operation |= {
+        "acknowledges": {"partition": "/partition", "offset": "/offset"},
+        "items": {"count": 100, "each": "{n}"},
+    }
     result["scenario"]["data"] = {"stream": "Click"}
     measured["counts"] |= {"refused": 7}
     result["total"] |= {"refused": 7}
-    stage = {name: result[name] for name in ("cells", "total", "throughput")} | {"window": {"seconds": 5.0, "arrivals_seconds": 5.0}}
+    stage = {name: result[name] for name in ("cells", "total", "throughput")} | {
+        "window": {"seconds": 5.0, "arrivals_seconds": 5.0}
+    }
     result["stages"] = [stage, stage]
     result["scenario"]["load"]["stages"] = [{"users": 32, "seconds": 5.0}, {"users": 400, "seconds": 5.0}]
     result["promises"] = {"gapless": {"checked": 4000, "wrong": 0}, "in_place": {"checked": 3999, "wrong": 1}}
     result["kills"] = [3, 5]
     result["scenario"]["subscribers"] = [{"count": 4, "path": "/Click?stream=sse"}]
-    came = {"due": 400, "due_in_warm_up": 0, "missing": 1, "repeated": 2, "unanswered": 0, "ended": 0, "lag": measured["service"], "lag_from_start": None}
+    came = {
+        "due": 400,
+        "due_in_warm_up": 0,
+        "missing": 1,
+        "repeated": 2,
+        "unanswered": 0,
+        "ended": 0,
+        "lag": measured["service"],
+        "lag_from_start": None,
+    }
     result["subscribers"] = {"requests_at_least": 4, "requests_at_most": 4, "kinds": [came]}
-    bounds: dict[str, object] = {"refused_at_least": 0.01, "refused_at_most": 0.0, "goodput": {"of_stages": [1, 3], "at_least": 0.9}, "lag": {"quantile": 0.99, "at_most_ms": 20.0}}
-    result["objectives"] = [{"objective": {"stage": 2, "bound": {kind: limits}}, "measured": 0.5, "outcome": "pass"} for kind, limits in bounds.items()]
+    bounds: dict[str, object] = {
+        "refused_at_least": 0.01,
+        "refused_at_most": 0.0,
+        "goodput": {"of_stages": [1, 3], "at_least": 0.9},
+        "lag": {"quantile": 0.99, "at_most_ms": 20.0},
+    }
+    result["objectives"] = [
+        {"objective": {"stage": 2, "bound": {kind: limits}}, "measured": 0.5, "outcome": "pass"}
+        for kind, limits in bounds.items()
+    ]
     cell.result = result
     page = load_page.markdown(run, [])
     ok, seconds = measured["counts"]["ok"], result["window"]["seconds"]
@@ -268,8 +335,27 @@ def test_what_came_of_messages_is_on_the_page(checkout: Checkout) -> None:
     assert cell.result
     result = copy.deepcopy(cell.result)
     lag = result["cells"][0]["service"]
-    counts = {"answered": 1200, "answered_in_warm_up": 20, "unanswered": 6, "targets": 1_640_000, "delivered": 1_639_990, "absent": 7, "pending": 3, "failed": 0}
-    came = {"received": 1_639_991, "lost": 1, "doubled": 2, "stray": 4, "of_unanswered": 0, "lagged": 1, "ended": 0, "lag": lag, "last_lag": lag}
+    counts = {
+        "answered": 1200,
+        "answered_in_warm_up": 20,
+        "unanswered": 6,
+        "targets": 1_640_000,
+        "delivered": 1_639_990,
+        "absent": 7,
+        "pending": 3,
+        "failed": 0,
+    }
+    came = {
+        "received": 1_639_991,
+        "lost": 1,
+        "doubled": 2,
+        "stray": 4,
+        "of_unanswered": 0,
+        "lagged": 1,
+        "ended": 0,
+        "lag": lag,
+        "last_lag": lag,
+    }
     fan_outs = [
         {"up_to": 100, "answered": 400, "received": 39_990, "last_lag": lag},
         {"up_to": 3000, "answered": 799, "received": 1_597_000, "last_lag": None},
@@ -277,7 +363,13 @@ def test_what_came_of_messages_is_on_the_page(checkout: Checkout) -> None:
     ]
     result["multicasts"] = counts | came | {"by_fan_out": fan_outs}
     result["processes"]["server"] = {"user_seconds": 8.0, "system_seconds": 1.02}
-    result["objectives"] = [{"objective": {"bound": {"last_lag": {"quantile": 0.99, "at_most_ms": 100.0}}}, "measured": 36.5, "outcome": "pass"}]
+    result["objectives"] = [
+        {
+            "objective": {"bound": {"last_lag": {"quantile": 0.99, "at_most_ms": 100.0}}},
+            "measured": 36.5,
+            "outcome": "pass",
+        }
+    ]
     cell.result = result
     page = load_page.markdown(run, [])
     rate, mean = figures.amount(1_639_991 / result["window"]["seconds"]), figures.time(lag["mean"])

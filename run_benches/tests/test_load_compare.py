@@ -32,7 +32,7 @@ def checkout(tmp_path: Path) -> Checkout:
 
 
 def last(checkout: Checkout) -> LoadComparison:
-    return load_comparisons.load(sorted((checkout.root / "runs").glob("load-compare-*.json"))[-1])
+    return load_comparisons.load(max((checkout.root / "runs").glob("load-compare-*.json")))
 
 
 CPU = "rest-crud/server CPU per right answer"
@@ -49,22 +49,44 @@ def test_a_server_that_needs_less_is_faster_and_what_is_equal_is_the_same(checko
     compared = last(checkout)
     judgements = {name: row.judgement for name, row in compared.rows.items()}
     cpu = judgements.pop(CPU)
-    assert cpu and cpu.verdict == "faster" and cpu.low is not None and cpu.high is not None and cpu.low < cpu.estimate < cpu.high < 0
+    assert (
+        cpu
+        and cpu.verdict == "faster"
+        and cpu.low is not None
+        and cpu.high is not None
+        and cpu.low < cpu.estimate < cpu.high < 0
+    )
     assert judgements and {judgement.verdict for judgement in judgements.values() if judgement} == {"same"}
     assert compared.complete and compared.done == 13, "all are clear at the early look"
     unjudged = [row.reason for row in compared.rows.values() if row.judgement is None]
-    assert set(unjudged) == {"too few requests on side A and too few requests on side B, in pair 1"} and f"{unjudged[0]}" in output
-    assert compared.pairs and compared.pairs > 13 and f"{len(compared.rows) - len(unjudged)} rows, {compared.pairs} pairs of servers" in errors
-    assert (compared.a.flags, compared.b.flags) == (["--concurrent-tasks", "8"], ["--concurrent-tasks", "8", "--no-tls"])
+    assert (
+        set(unjudged) == {"too few requests on side A and too few requests on side B, in pair 1"}
+        and f"{unjudged[0]}" in output
+    )
+    assert (
+        compared.pairs
+        and compared.pairs > 13
+        and f"{len(compared.rows) - len(unjudged)} rows, {compared.pairs} pairs of servers" in errors
+    )
+    assert (compared.a.flags, compared.b.flags) == (
+        ["--concurrent-tasks", "8"],
+        ["--concurrent-tasks", "8", "--no-tls"],
+    )
     assert compared.rows[CPU].times is None and compared.rows["rest-crud/get one/p50"].times == "response"
-    assert "faster" in output and "13 pairs of servers, 10 windows each" not in output and "13 pairs of servers, 20 windows each" in output
+    assert (
+        "faster" in output
+        and "13 pairs of servers, 10 windows each" not in output
+        and "13 pairs of servers, 20 windows each" in output
+    )
 
 
 def test_a_server_that_needs_more_is_slower_whichever_side_came_first(checkout: Checkout) -> None:
     code, _, errors = compare(checkout, "--versus", "rest-crud", "--", "--no-tls")
     assert code == 0, errors
     assert "--no-tls" in last(checkout).b.flags
-    (checkout.root / "bin" / "load-program").write_text((checkout.root / "bin" / "load-program").read_text().replace("0.7", "1.4"))
+    (checkout.root / "bin" / "load-program").write_text(
+        (checkout.root / "bin" / "load-program").read_text().replace("0.7", "1.4")
+    )
     code, output, _ = compare(checkout, "--versus=--no-tls")
     judgement = last(checkout).rows[CPU].judgement
     assert code == 1 and judgement and judgement.verdict == "slower" and "slower" in output
@@ -76,7 +98,10 @@ def test_a_server_that_refuses_requests_does_not_win_by_it(checkout: Checkout) -
     compared = last(checkout)
     judgement = compared.rows["rest-crud/requests per right answer"].judgement
     assert judgement and judgement.verdict == "slower" and compared.counts["b"].failed == {"status_503": 13 * 100}
-    assert "1300 of 65000 requests (status_503 1300) of side B were not answered right" in output and "of side A" not in output
+    assert (
+        "1300 of 65000 requests (status_503 1300) of side B were not answered right" in output
+        and "of side A" not in output
+    )
 
 
 def test_pairs_that_break_a_rule_do_not_count_and_end_it_when_they_are_many(checkout: Checkout) -> None:
@@ -88,9 +113,13 @@ def test_pairs_that_break_a_rule_do_not_count_and_end_it_when_they_are_many(chec
 
 
 def test_fewer_pairs_than_the_rule_needs_are_refused(checkout: Checkout) -> None:
-    assert "pairs of servers, and --pairs says 3" in checkout.complaint("load", "compare", "rest-crud", "--versus=--no-tls", "--pairs", "3")
+    assert "pairs of servers, and --pairs says 3" in checkout.complaint(
+        "load", "compare", "rest-crud", "--versus=--no-tls", "--pairs", "3"
+    )
     assert "is no number from 1 on" in checkout.run("load", "compare", "rest-crud", "--pairs", "0").stderr
-    assert "give one of them" in checkout.complaint("load", "compare", "rest-crud", "--versus=--no-tls", "--base", "main")
+    assert "give one of them" in checkout.complaint(
+        "load", "compare", "rest-crud", "--versus=--no-tls", "--base", "main"
+    )
     assert "no scenario 'never'" in checkout.complaint("load", "compare", "never")
 
 
@@ -100,13 +129,22 @@ def test_one_that_is_kept_stands_on_the_page_about_load_tests(checkout: Checkout
     assert "is never overwritten" in checkout.complaint(*words)
     (stored,) = (checkout.root / "runs").glob("load-compare-*.json")
     assert checkout.run("load", "save", "again", stored.stem).returncode == 0
-    assert "faster" in checkout.run("load", "show", "again").stdout and "faster" in checkout.run("load", "show", str(stored)).stdout
+    assert (
+        "faster" in checkout.run("load", "show", "again").stdout
+        and "faster" in checkout.run("load", "show", str(stored)).stdout
+    )
     kept = load_comparisons.load(checkout.root / "baselines" / "load" / "comparisons" / "tls.json")
     text = page.render(a_run(), HEADERS, None, compared={"tls": kept})["performance/load.md"]
-    assert re.search(r"### the working tree \(\w{12}\S*\): rest-crud \(A\) and the working tree \(\w{12}\S*\): rest-crud --no-tls \(B\)", text)
+    assert re.search(
+        r"### the working tree \(\w{12}\S*\): rest-crud \(A\) and the working tree \(\w{12}\S*\): rest-crud --no-tls \(B\)",
+        text,
+    )
     (line,) = (line for line in text.splitlines() if line.startswith(f"| {CPU} "))
     assert "| faster |" in line and "| CPU time |" in line
-    assert "13 pairs of servers, 20 windows each" in text and "@ " in text.partition("BEGIN comparison tls: ")[2].partition("-->")[0]
+    assert (
+        "13 pairs of servers, 20 windows each" in text
+        and "@ " in text.partition("BEGIN comparison tls: ")[2].partition("-->")[0]
+    )
 
 
 def test_the_comparison_is_printed_as_json(checkout: Checkout) -> None:
@@ -121,18 +159,42 @@ def test_of_loads_that_are_not_alike_what_both_have_is_compared_by_name() -> Non
     beside = dataclasses.replace(a, cells=[dataclasses.replace(a.cells[-1], operation="append 100"), *a.cells])
     rows = load_comparison._rows(a, beside)
     variant = a.scenario.name
-    assert list(rows)[0] == f"{variant}/{first}/p50" and all(f"{variant}/{name}/p50" in rows for name in others)
-    assert not any("per right answer" in name or "append" in name for name in rows), "a right answer is another thing on each side"
+    assert next(iter(rows)) == f"{variant}/{first}/p50" and all(f"{variant}/{name}/p50" in rows for name in others)
+    assert not any("per right answer" in name or "append" in name for name in rows), (
+        "a right answer is another thing on each side"
+    )
     assert f"{variant}/server CPU per right answer" in load_comparison._rows(a, a)
     with pytest.raises(Complaint, match="no operation of one side has the name of one of the other"):
-        load_comparison._rows(dataclasses.replace(a, cells=[dataclasses.replace(a.cells[0], operation="other")]), beside)
+        load_comparison._rows(
+            dataclasses.replace(a, cells=[dataclasses.replace(a.cells[0], operation="other")]), beside
+        )
 
 
 def test_how_long_messages_take_to_the_last_subscriber_is_compared() -> None:
     content = json.loads((Path(__file__).parent / "fakes" / "load_result.json").read_text(encoding="utf-8"))
     lag = content["cells"][0]["service"]
-    counts = dict.fromkeys("answered unanswered targets delivered absent pending failed received lost doubled stray lagged ended".split(), 0)
-    a, b = (serialization.parse(Result, content | {"multicasts": counts | {"lag": lag, "last_lag": came, "by_fan_out": []}}) for came in (lag, None))
+    counts = dict.fromkeys(
+        [
+            "answered",
+            "unanswered",
+            "targets",
+            "delivered",
+            "absent",
+            "pending",
+            "failed",
+            "received",
+            "lost",
+            "doubled",
+            "stray",
+            "lagged",
+            "ended",
+        ],
+        0,
+    )
+    a, b = (
+        serialization.parse(Result, content | {"multicasts": counts | {"lag": lag, "last_lag": came, "by_fan_out": []}})
+        for came in (lag, None)
+    )
     name = f"{a.scenario.name}/last arrival of a message/p50"
     row = load_comparison._rows(a, a)[name]
     assert row.times == "last arrival" and row.a == row.b and len(row.a) == 1

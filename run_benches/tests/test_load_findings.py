@@ -1,4 +1,5 @@
-"""What the performance document says of load tests: only what one window says, beside the ladder's highest rung, or nothing at all."""
+"""What the performance document says of load tests: only what one window says, beside the ladder's highest rung, or
+nothing at all."""
 
 import copy
 import re
@@ -42,7 +43,9 @@ def test_repeats_are_one_scenario_with_their_spread() -> None:
         assert cell.result
         cell.result["scenario"]["repeat"], cell.result["throughput"] = repeat, throughput
         load.scenarios[f"rest-crud-repeat-{repeat}"] = cell
-    assert [(one.name, len(one.results), one.curves == first.curves) for one in load_figures.measured(load)] == [("rest-crud", 3, True)]
+    assert [(one.name, len(one.results), one.curves == first.curves) for one in load_figures.measured(load)] == [
+        ("rest-crud", 3, True)
+    ]
     text = "\n".join(load_page.body(load, load_pictures.pictures(load)))
     assert text.count("\n## rest-crud\n") == 1 and "1.00 k (990 to 1.01 k)" in text
     assert "of the first of 3 repeats" in text and text.count("| rest-crud | **valid** |") == 1
@@ -50,19 +53,39 @@ def test_repeats_are_one_scenario_with_their_spread() -> None:
     assert invalid
     invalid["validity"], invalid["broken"] = "invalid", ["T3: a sum"]
     text = "\n".join(load_page.body(load, []))
-    assert "| rest-crud, repeat 1, 3 | **valid** |" in text and "| rest-crud, repeat 2 | **invalid** | T3: a sum |" in text
+    assert (
+        "| rest-crud, repeat 1, 3 | **valid** |" in text and "| rest-crud, repeat 2 | **invalid** | T3: a sum |" in text
+    )
 
 
 @pytest.mark.parametrize(
     ("objective", "measured", "said"),
     [
-        ({"classes": ["read"], "bound": {"throughput_at_least": 1e6}}, 1000.0, "read: at least 1 M right answers a second, measured 1.00 k: **fail**"),
-        ({"bound": {"failures_at_most": 0.01}}, 0.125, "at most 1 % of requests without a right answer, measured 12 %: **fail**"),
-        ({"operation": "get", "bound": {"response": {"quantile": 0.999, "at_most_ms": 2.0}}}, None, "get: p99.9 at most 2 ms, nothing measured: **fail**"),
-        ({"bound": {"growth": {"of": "descriptors", "at_most": 0.2}}}, 0.5, "growth of descriptors at most 20 %, measured 50 %: **fail**"),
+        (
+            {"classes": ["read"], "bound": {"throughput_at_least": 1e6}},
+            1000.0,
+            "read: at least 1 M right answers a second, measured 1.00 k: **fail**",
+        ),
+        (
+            {"bound": {"failures_at_most": 0.01}},
+            0.125,
+            "at most 1 % of requests without a right answer, measured 12 %: **fail**",
+        ),
+        (
+            {"operation": "get", "bound": {"response": {"quantile": 0.999, "at_most_ms": 2.0}}},
+            None,
+            "get: p99.9 at most 2 ms, nothing measured: **fail**",
+        ),
+        (
+            {"bound": {"growth": {"of": "descriptors", "at_most": 0.2}}},
+            0.5,
+            "growth of descriptors at most 20 %, measured 50 %: **fail**",
+        ),
     ],
 )
-def test_objectives_stand_in_words_with_what_was_measured(objective: dict[str, Any], measured: float | None, said: str) -> None:
+def test_objectives_stand_in_words_with_what_was_measured(
+    objective: dict[str, Any], measured: float | None, said: str
+) -> None:
     load = a_load_run()
     raw(load)["objectives"] = [{"objective": objective, "measured": measured, "outcome": "fail"}]
     assert f"| {said} |" in "\n".join(load_page.body(load, []))
@@ -76,7 +99,9 @@ def test_of_one_process_no_spread_is_told() -> None:
 def test_what_limits_a_scenario_is_said_with_the_shares_of_its_window() -> None:
     (limit,) = load_findings.limits(a_load_run())
     assert limit.words == "the rate that was offered"
-    assert limit.server_share == pytest.approx(0.51 / 0.99, abs=0.01) and limit.kernel_share == pytest.approx(0.16 / 0.51, abs=0.01)
+    assert limit.server_share == pytest.approx(0.51 / 0.99, abs=0.01) and limit.kernel_share == pytest.approx(
+        0.16 / 0.51, abs=0.01
+    )
 
 
 def test_a_limit_is_named_only_where_it_is_shown() -> None:
@@ -103,7 +128,10 @@ def test_a_limit_is_named_only_where_it_is_shown() -> None:
 def test_operations_under_a_quota_stand_in_the_columns_of_the_published_test() -> None:
     load = a_load_run()
     assert "## Under quotas" not in "\n".join(load_page.body(load, []))
-    raw(load)["scenario"]["load"]["server_cpus"], raw(load)["quota"] = 0.5, {"mechanism": "cpu.max", "throttled_periods": 42}
+    raw(load)["scenario"]["load"]["server_cpus"], raw(load)["quota"] = (
+        0.5,
+        {"mechanism": "cpu.max", "throttled_periods": 42},
+    )
     text = "\n".join(load_page.body(load, []))
     (line,) = re.findall(r"^\| rest-crud \| 1 \| 0.5 \| get list \|.*$", text, re.MULTILINE)
     assert "| 104 | 207 |" in line and line.endswith("| too few: 518 | 0 | 20 % | 42 of 50 |")
@@ -111,9 +139,16 @@ def test_operations_under_a_quota_stand_in_the_columns_of_the_published_test() -
     for repeat in (1, 2):
         cell = copy.deepcopy(first)
         assert cell.result
-        cell.result["scenario"]["repeat"], cell.result["quota"]["throttled_periods"] = repeat, None if repeat == 2 else 3
+        cell.result["scenario"]["repeat"], cell.result["quota"]["throttled_periods"] = (
+            repeat,
+            None if repeat == 2 else 3,
+        )
         load.scenarios[f"rest-crud-repeat-{repeat}"] = cell
-    assert re.search(r"^\| rest-crud \| 2 \| 0.5 \| get list \|.*\| too few: 518, 518 \| 0 \| 20 % \| not measured \|$", "\n".join(load_page.body(load, [])), re.MULTILINE)
+    assert re.search(
+        r"^\| rest-crud \| 2 \| 0.5 \| get list \|.*\| too few: 518, 518 \| 0 \| 20 % \| not measured \|$",
+        "\n".join(load_page.body(load, [])),
+        re.MULTILINE,
+    )
 
 
 def test_of_an_invalid_window_nothing_is_told() -> None:
@@ -136,7 +171,9 @@ def test_of_an_invalid_window_nothing_is_told() -> None:
         ({"path": "/Product?category==c{n}", "expect": {"rows": 2}}, None),
     ],
 )
-def test_an_operation_is_one_of_the_ladders_requests_only_if_it_asks_the_same(change: dict[str, object], request_of: str | None) -> None:
+def test_an_operation_is_one_of_the_ladders_requests_only_if_it_asks_the_same(
+    change: dict[str, object], request_of: str | None
+) -> None:
     load = a_load_run()
     raw(load)["scenario"]["operations"][0] |= change
     assert load_findings.steps(load, with_rung())[0].request == request_of
@@ -146,7 +183,10 @@ def test_the_servers_own_time_is_known_where_a_route_has_one_operation() -> None
     load = a_load_run()
     result = raw(load)
     sent = result["cells"][0]["counts"]["sent"]
-    result["counters"] = {"before": {"answers /Product/{id}": 10, "answer_ns /Product/{id}": 1000}, "after": {"answers /Product/{id}": 10 + sent, "answer_ns /Product/{id}": 1000 + 7000 * sent}}
+    result["counters"] = {
+        "before": {"answers /Product/{id}": 10, "answer_ns /Product/{id}": 1000},
+        "after": {"answers /Product/{id}": 10 + sent, "answer_ns /Product/{id}": 1000 + 7000 * sent},
+    }
     assert load_findings.steps(load, with_rung())[0].own_ns == 7000.0
     result["counters"]["after"]["answers /Product/{id}"] += 1
     assert load_findings.steps(load, with_rung())[0].own_ns is None, "somebody else asked on that route, too"
@@ -208,8 +248,18 @@ def test_servers_over_one_database_stand_beside_one_in_the_same_repeat() -> None
             changed["scenario"]["data"]["storage"] = "postgres"
             changed["scenario"]["load"]["servers"] = servers
             changed["processes"]["server"] = {"user_seconds": seconds * repeat, "system_seconds": 0.0}
-            changed["brokers"] = [{"program": "postgres", "version": "15.1", "was_there": False, "cpu": {"user_seconds": repeat, "system_seconds": 0.0}}]
+            changed["brokers"] = [
+                {
+                    "program": "postgres",
+                    "version": "15.1",
+                    "was_there": False,
+                    "cpu": {"user_seconds": repeat, "system_seconds": 0.0},
+                }
+            ]
             load.scenarios[f"servers-x{servers}-repeat-{repeat}"] = Cell("ran", [], changed)
     lines = "\n".join(load_page.body(load, [])).splitlines()
-    (alone, both) = (next(line for line in lines if f"servers-x{servers} |" in line and "postgres 15.1" in line) for servers in (1, 2))
+    (alone, both) = (
+        next(line for line in lines if f"servers-x{servers} |" in line and "postgres 15.1" in line)
+        for servers in (1, 2)
+    )
     assert "1.200 [1.200, 1.200]" in both and "1.000 [1.000, 1.000]" in both and "1.200" not in alone

@@ -1,4 +1,5 @@
-"""Which machine a figure is of: processors of one name are told apart, and what was not recorded is never taken for equal."""
+"""Which machine a figure is of: processors of one name are told apart, and what was not recorded is never taken for
+equal."""
 
 from pathlib import Path
 from typing import Any
@@ -32,11 +33,19 @@ CPU revision\t: 1
 def test_the_generation_of_a_processor_is_told() -> None:
     assert machine.processor("x86_64", X86 + X86) == {"family": "26", "model": "2", "stepping": "1"}
     cores = ARM.format(0, "0x3", "0xd0c") + ARM.format(1, "0x3", "0xd0c")
-    assert machine.processor("aarch64", cores) == {"implementer": "0x41", "variant": "0x3", "part": "0xd0c", "revision": "1"}
+    assert machine.processor("aarch64", cores) == {
+        "implementer": "0x41",
+        "variant": "0x3",
+        "part": "0xd0c",
+        "revision": "1",
+    }
 
 
 def test_cores_of_two_kinds_are_both_told() -> None:
-    assert machine.processor("aarch64", ARM.format(0, "0x1", "0xd05") + ARM.format(1, "0x0", "0xd0a"))["part"] == "0xd05, 0xd0a"
+    assert (
+        machine.processor("aarch64", ARM.format(0, "0x1", "0xd05") + ARM.format(1, "0x0", "0xd0a"))["part"]
+        == "0xd05, 0xd0a"
+    )
 
 
 def test_what_is_not_told_is_absent() -> None:
@@ -47,7 +56,9 @@ def test_what_is_not_told_is_absent() -> None:
 def test_the_sizes_of_the_caches_are_told(tmp_path: Path) -> None:
     assert machine.caches(tmp_path) is None
     for core in (0, 1):
-        for index, (level, kind, size) in enumerate((("1", "Data", "48K"), ("1", "Instruction", "32K"), ("2", "Unified", "1024K"))):
+        for index, (level, kind, size) in enumerate(
+            (("1", "Data", "48K"), ("1", "Instruction", "32K"), ("2", "Unified", "1024K"))
+        ):
             folder = tmp_path / f"cpu{core}" / "cache" / f"index{index}"
             folder.mkdir(parents=True)
             for name, text in (("level", level), ("type", kind), ("size", size)):
@@ -57,17 +68,28 @@ def test_the_sizes_of_the_caches_are_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["family", "model", "stepping", "caches", "cores", "memory_gib"])
 def test_machines_of_one_name_are_unlike_if_one_part_differs(name: str) -> None:
-    here, there = Machine({**A_MACHINE, "memory_gib": 24}, {}), Machine({**A_MACHINE, "memory_gib": 24, name: "another"}, {})
+    here, there = (
+        Machine({**A_MACHINE, "memory_gib": 24}, {}),
+        Machine({**A_MACHINE, "memory_gib": 24, name: "another"}, {}),
+    )
     assert here.likeness(there).differ == [name] and not here.likeness(there).unknown
     assert here.likeness(here).alike
 
 
 @pytest.mark.parametrize(
-    ("architecture", "unknown"), [("x86_64", ["family", "model", "stepping", "caches"]), ("aarch64", ["implementer", "variant", "part", "revision", "caches"]), ("riscv64", ["caches"])]
+    ("architecture", "unknown"),
+    [
+        ("x86_64", ["family", "model", "stepping", "caches"]),
+        ("aarch64", ["implementer", "variant", "part", "revision", "caches"]),
+        ("riscv64", ["caches"]),
+    ],
 )
 def test_what_was_not_recorded_is_never_taken_for_equal(architecture: str, unknown: list[str]) -> None:
     old: dict[str, Any] = {"cpu_model": "A processor", "cores": 2, "architecture": architecture}
-    both_old, one_old = Machine(old, {}).likeness(Machine(old, {})), Machine(old, {}).likeness(Machine({**old, **dict.fromkeys(unknown, "1")}, {}))
+    both_old, one_old = (
+        Machine(old, {}).likeness(Machine(old, {})),
+        Machine(old, {}).likeness(Machine({**old, **dict.fromkeys(unknown, "1")}, {})),
+    )
     assert (both_old.differ, both_old.unknown, both_old.alike) == ([], unknown, False)
     assert (one_old.differ, one_old.unknown) == ([], unknown)
 
@@ -82,6 +104,9 @@ def test_another_kernel_is_another_kernel_and_no_other_machine() -> None:
 def test_what_another_machine_began_is_not_gone_on_with() -> None:
     here = machine.describe(None)
     machine.check_same(here, "a run")
-    for there in ({**here.identity, "stepping": "another"}, {name: here.identity[name] for name in ("cpu_model", "cores", "architecture", "memory_gib")}):
+    for there in (
+        {**here.identity, "stepping": "another"},
+        {name: here.identity[name] for name in ("cpu_model", "cores", "architecture", "memory_gib")},
+    ):
         with pytest.raises(Complaint, match="a run was begun on another machine"):
             machine.check_same(Machine(there, here.recorded), "a run")

@@ -63,7 +63,10 @@ def test_a_panel_shows_a_floor_beside_ours_and_no_tail_without_a_quantile() -> N
     picture = macro.drawn(run)
     assert picture is not None
     (panel,) = json.loads(json.dumps(picture.values, default=dataclasses.asdict))
-    assert (panel["title"], [curve["kind"] for curve in panel["curves"]]) == ("ycsb_a/zipfian", ["read", "update", "read, floor", "update, floor"])
+    assert (panel["title"], [curve["kind"] for curve in panel["curves"]]) == (
+        "ycsb_a/zipfian",
+        ["read", "update", "read, floor", "update, floor"],
+    )
 
 
 def test_threads_and_units_share_no_table_of_rates() -> None:

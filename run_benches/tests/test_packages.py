@@ -61,7 +61,12 @@ class Bare:
         """A command that needs `.venv`."""
         scrubbed = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "PYTHON"))}
         return subprocess.Popen(
-            [sys.executable, "-c", ENSURE], cwd=self.root, env={**scrubbed, "HOME": str(self.root), **variables}, stderr=subprocess.PIPE, text=True, start_new_session=True
+            [sys.executable, "-c", ENSURE],
+            cwd=self.root,
+            env={**scrubbed, "HOME": str(self.root), **variables},
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
         )
 
     def ensure(self, **variables: str) -> str:
@@ -69,7 +74,12 @@ class Bare:
         return self.start(**variables).communicate(timeout=60)[1]
 
     def imports(self) -> bool:
-        return subprocess.run([self.root / ".venv/bin/python", "-I", "-c", "import tiny"], stderr=subprocess.DEVNULL, check=False).returncode == 0
+        return (
+            subprocess.run(
+                [self.root / ".venv/bin/python", "-I", "-c", "import tiny"], stderr=subprocess.DEVNULL, check=False
+            ).returncode
+            == 0
+        )
 
     def installed(self) -> int:
         """How often pip has run."""
@@ -102,7 +112,9 @@ SETTINGS = {
 def test_nothing_that_is_said_to_python_or_pip_reaches_into_the_venv(bare: Bare, name: str) -> None:
     (bare.root / "pip.conf").write_text("[install]\ntarget = elsewhere\n")
     (bare.root / ".config/pip").mkdir(parents=True)
-    (bare.root / ".config/pip/pip.conf").write_text("[global]\ntarget = elsewhere\nindex-url = https://mirror.example/simple\n")
+    (bare.root / ".config/pip/pip.conf").write_text(
+        "[global]\ntarget = elsewhere\nindex-url = https://mirror.example/simple\n"
+    )
     (bare.root / "others").mkdir()
     (bare.root / "others/tiny.py").write_text("raise ImportError")
     (bare.root / "others/venv.py").write_text("raise ImportError")
@@ -127,7 +139,12 @@ def test_pip_gets_what_leads_to_the_package_index(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(packages, "_bundled_pip", lambda: tmp_path)
     monkeypatch.setattr(packages, "_call", lambda command, complaint, variables: seen.update(variables))
     packages.install("python", tmp_path, [])
-    assert seen == {"PIP_INDEX_URL": "https://b.example", "PIP_TRUSTED_HOST": "a.example b.example", "PIP_CERT": "/ca.pem", "PIP_CONFIG_FILE": os.devnull}
+    assert seen == {
+        "PIP_INDEX_URL": "https://b.example",
+        "PIP_TRUSTED_HOST": "a.example b.example",
+        "PIP_CERT": "/ca.pem",
+        "PIP_CONFIG_FILE": os.devnull,
+    }
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     assert packages.pip_setting("index-url") is None, "pip reads no file then"
     monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "broken"))
@@ -205,15 +222,31 @@ def test_a_command_runs_with_the_locked_packages_only(checkout: Checkout, option
         (others / module).mkdir(parents=True)
         (others / module / "__init__.py").write_text("raise RuntimeError('another package')")
     python = [sys.executable] if option == "-s" else [sys.executable, option]
-    for variables in ({"PYTHONPATH": str(others)}, {"PYTHONSAFEPATH": "1"}, {"PYTHONWARNINGS": "error"}, {"PYTHONIOENCODING": "ascii"}):
+    for variables in (
+        {"PYTHONPATH": str(others)},
+        {"PYTHONSAFEPATH": "1"},
+        {"PYTHONWARNINGS": "error"},
+        {"PYTHONIOENCODING": "ascii"},
+    ):
         environment = checkout.environment() | variables
-        done = subprocess.run([*python, checkout.root / "run-benches.py", "list"], env=environment, cwd=others, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [*python, checkout.root / "run-benches.py", "list"],
+            env=environment,
+            cwd=others,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert done.returncode == 0 and "storage" in done.stdout, done
 
 
 def test_what_the_runner_starts_is_python_by_itself_too(checkout: Checkout) -> None:
     (checkout.root / "run_benches").unlink()
-    shutil.copytree(places.ROOT / "run_benches", checkout.root / "run_benches", ignore=shutil.ignore_patterns("tests", "__pycache__"))
+    shutil.copytree(
+        places.ROOT / "run_benches",
+        checkout.root / "run_benches",
+        ignore=shutil.ignore_patterns("tests", "__pycache__"),
+    )
     shown = "import os, sys; print([name for name in os.environ if name.startswith('PYTHON')], sys.flags.isolated)"
     (checkout.root / "run_benches/cli/commands.py").write_text(
         textwrap.dedent(f"""

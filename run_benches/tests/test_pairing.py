@@ -19,7 +19,9 @@ from run_benches.store.runs import Facts
         (Facts("answers", "records", 1, 1, clock="cpu"), 20e6, 12),
     ],
 )
-def test_a_writer_of_one_thread_has_short_turns_and_each_pair_its_own_length(facts: Facts, length_ns: float, turns: int) -> None:
+def test_a_writer_of_one_thread_has_short_turns_and_each_pair_its_own_length(
+    facts: Facts, length_ns: float, turns: int
+) -> None:
     context = PairContext(Path(), pairing.TURNS, 1.0, lambda: None)
     rows = [pairing.row_in_turns("a/b/strata/c", facts, context, random.Random(seed)) for seed in range(50)]
     lengths = {row.turn_ns for row in rows}
@@ -32,5 +34,7 @@ def test_a_writer_of_one_thread_has_short_turns_and_each_pair_its_own_length(fac
 def test_a_cost_that_is_known_is_handed_on() -> None:
     facts = Facts("reads", "records", 1, 1)
     context = PairContext(Path(), pairing.TURNS, 1.0, lambda: None, {"a/b/strata/c": 7.0})
-    costs = [pairing.row_in_turns(id, facts, context, random.Random(1)).cost_ns for id in ("a/b/strata/c", "a/b/strata/d")]
+    costs = [
+        pairing.row_in_turns(id, facts, context, random.Random(1)).cost_ns for id in ("a/b/strata/c", "a/b/strata/d")
+    ]
     assert costs == [7.0, None]

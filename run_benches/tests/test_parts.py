@@ -17,12 +17,18 @@ from run_benches.store.runs import Facts
 LAYERS = ["storage", "indexes", "transaction"]
 
 
-@pytest.mark.parametrize(("word", "fits"), [("a", True), ("a/b", True), ("a/*", True), ("a/b/c/d", True), ("*/d", True), ("b", False), ("a/b/c/d/e", False)])
+@pytest.mark.parametrize(
+    ("word", "fits"),
+    [("a", True), ("a/b", True), ("a/*", True), ("a/b/c/d", True), ("*/d", True), ("b", False), ("a/b/c/d/e", False)],
+)
 def test_what_a_word_selects(word: str, fits: bool) -> None:
     assert selection.matches("a/b/c/d", word) is fits
 
 
-@pytest.mark.parametrize(("word", "meant"), [("transactoin", "transaction"), ("index", "indexes"), ("storge/get", "storage"), ("lits", "list")])
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [("transactoin", "transaction"), ("index", "indexes"), ("storge/get", "storage"), ("lits", "list")],
+)
 def test_a_misspelt_name_gets_the_nearest_one(word: str, meant: str) -> None:
     with pytest.raises(Complaint, match=f"did you mean {meant}\\?"):
         selection.check_layers([word], LAYERS, ["list", "save"])
@@ -50,12 +56,18 @@ def test_kept_output_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_silent_process_is_killed_with_its_children(tmp_path: Path) -> None:
     code = "import subprocess, sys, time; print('begun', flush=True); subprocess.run([sys.executable, '-c', 'import time; time.sleep(99)'])"
-    assert processes.run([sys.executable, "-c", code], {}, tmp_path / "log", 60, 0.5, lambda: None) == "silent for 0 s, killed"
+    assert (
+        processes.run([sys.executable, "-c", code], {}, tmp_path / "log", 60, 0.5, lambda: None)
+        == "silent for 0 s, killed"
+    )
 
 
 def test_a_talking_process_is_killed_at_its_deadline(tmp_path: Path) -> None:
     code = "import time\nwhile True: print('x', flush=True); time.sleep(.05)"
-    assert processes.run([sys.executable, "-c", code], {}, tmp_path / "log", 0.6, 60, lambda: None) == "not done after 1 s, killed"
+    assert (
+        processes.run([sys.executable, "-c", code], {}, tmp_path / "log", 0.6, 60, lambda: None)
+        == "not done after 1 s, killed"
+    )
 
 
 def test_a_panic_is_quoted(tmp_path: Path) -> None:
@@ -66,8 +78,21 @@ def test_a_panic_is_quoted(tmp_path: Path) -> None:
 
 def test_the_reason_of_the_system_comes_before_what_a_program_says_later() -> None:
     full = "IO error: No space left on device: While appending to file: /s/000012.log"
-    assert processes.essence(["thread 'main' panicked at benches/x.rs:1:1:", full, "thread 'main' panicked at poisoned.rs:2:2:", "PoisonError"]) == full
-    assert processes.essence([f"strata-harness: refused: {full}", "panicked at x:", "later"]) == f"the engine refused: {full}"
+    assert (
+        processes.essence(
+            [
+                "thread 'main' panicked at benches/x.rs:1:1:",
+                full,
+                "thread 'main' panicked at poisoned.rs:2:2:",
+                "PoisonError",
+            ]
+        )
+        == full
+    )
+    assert (
+        processes.essence([f"strata-harness: refused: {full}", "panicked at x:", "later"])
+        == f"the engine refused: {full}"
+    )
 
 
 @pytest.mark.parametrize(("seconds", "shown"), [(0.2, "0 s"), (59, "59 s"), (61, "1 min 01 s"), (3700, "1 h 01 min")])
@@ -93,7 +118,9 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     assert path.read_text() == "old" and [entry.name for entry in tmp_path.iterdir()] == ["run.json"]
 
 
-def test_an_interrupt_right_after_a_file_was_replaced_stays_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_interrupt_right_after_a_file_was_replaced_stays_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     replace = os.replace
 
     def interrupted(source: str, target: Path) -> None:

@@ -12,10 +12,47 @@ from run_benches.store.pool import Entry, Origin, Plant
 from run_benches.store.runs import Build, Machine
 from run_benches.tests.made_up import A_MACHINE
 
-ORIGIN = Origin(pool.SCHEMA, "c0ffee", False, {"storage": "f00d"}, Machine(A_MACHINE, {"kernel": "6"}), Build("rustc 1", "", "release"), {"1_ms": 60}, 7)
-OTHERS = ({**A_MACHINE, "cores": 4}, {**A_MACHINE, "stepping": "2"}, {**A_MACHINE, "caches": None}, {"cpu_model": "A processor", "cores": 2, "architecture": "x86_64"})
-PAIR = Entry(0, "pair", "storage", "quiet", 1.5, None, ["storage/get/strata/x"], [0.00123], [812.5], [[0.1, 0.0, 3.0, -1.0]], [(0.04, -0.01, 0.02, 0.005)])
-PLANT = Entry(1, "plant", "storage", "quiet", 1.5, Plant("storage", 40, 0.03), ["storage/get/strata/x"], [0.0305], [812.5], failures={"storage/put": "exit code 1"})
+ORIGIN = Origin(
+    pool.SCHEMA,
+    "c0ffee",
+    False,
+    {"storage": "f00d"},
+    Machine(A_MACHINE, {"kernel": "6"}),
+    Build("rustc 1", "", "release"),
+    {"1_ms": 60},
+    7,
+)
+OTHERS = (
+    {**A_MACHINE, "cores": 4},
+    {**A_MACHINE, "stepping": "2"},
+    {**A_MACHINE, "caches": None},
+    {"cpu_model": "A processor", "cores": 2, "architecture": "x86_64"},
+)
+PAIR = Entry(
+    0,
+    "pair",
+    "storage",
+    "quiet",
+    1.5,
+    None,
+    ["storage/get/strata/x"],
+    [0.00123],
+    [812.5],
+    [[0.1, 0.0, 3.0, -1.0]],
+    [(0.04, -0.01, 0.02, 0.005)],
+)
+PLANT = Entry(
+    1,
+    "plant",
+    "storage",
+    "quiet",
+    1.5,
+    Plant("storage", 40, 0.03),
+    ["storage/get/strata/x"],
+    [0.0305],
+    [812.5],
+    failures={"storage/put": "exit code 1"},
+)
 
 
 def test_a_pool_comes_back_as_it_was(tmp_path: Path) -> None:
@@ -33,7 +70,15 @@ def test_a_pool_goes_on_with_its_own_seed(tmp_path: Path) -> None:
     assert again.origin.seed == 7 and again.entries == [PAIR]
 
 
-@pytest.mark.parametrize("other", [{"code": {"storage": "beef"}}, {"turns": {"1_ms": 100}}, {"fingerprint": "another broker"}, *({"machine": Machine(identity, {})} for identity in OTHERS)])
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"code": {"storage": "beef"}},
+        {"turns": {"1_ms": 100}},
+        {"fingerprint": "another broker"},
+        *({"machine": Machine(identity, {})} for identity in OTHERS),
+    ],
+)
 def test_pairs_of_something_else_are_not_mixed_in(tmp_path: Path, other: dict[str, Any]) -> None:
     path = tmp_path / "pool.jsonl"
     pool.add(pool.begin(ORIGIN, path), PAIR, path)
@@ -53,7 +98,11 @@ def test_another_kernel_is_said_and_begins_no_new_pool(tmp_path: Path, capsys: p
 
 def test_a_pool_from_before_can_be_read_and_is_not_taken_for_one_of_this_machine(tmp_path: Path) -> None:
     path = tmp_path / "pool.jsonl"
-    old = replace(ORIGIN, schema=1, machine=Machine({"cpu_model": "A processor", "cores": 2, "architecture": "x86_64"}, {"kernel": "6"}))
+    old = replace(
+        ORIGIN,
+        schema=1,
+        machine=Machine({"cpu_model": "A processor", "cores": 2, "architecture": "x86_64"}, {"kernel": "6"}),
+    )
     pool.add(pool.begin(old, path), PAIR, path)
     assert pool.load(path).entries == [PAIR]
     with pytest.raises(Complaint, match=r"not known to be alike .no record of family, model, stepping, caches"):
@@ -72,7 +121,9 @@ def test_a_job_that_was_cut_off_is_not_there(tmp_path: Path) -> None:
     assert pool.load(path).entries == [PAIR, PLANT]
 
 
-@pytest.mark.parametrize("text, complaint", [("", "damaged"), ("{}\n", "damaged"), ("[\n", "damaged"), ('{"schema":99}\n', "use a newer")])
+@pytest.mark.parametrize(
+    "text, complaint", [("", "damaged"), ("{}\n", "damaged"), ("[\n", "damaged"), ('{"schema":99}\n', "use a newer")]
+)
 def test_a_damaged_or_newer_pool_is_one_line(tmp_path: Path, text: str, complaint: str) -> None:
     (tmp_path / "pool.jsonl").write_text(text)
     with pytest.raises(Complaint, match=complaint):

@@ -13,9 +13,16 @@ NAME = f"`{FIND}`<br>finds one record"
 
 
 def priced() -> Run:
-    """CREATE of 5 us that each of eight indexes makes 0.5 us slower; a look-up of 4 us that takes 2 ms without an index."""
-    creates = {f"transaction/create/strata/{n}_indexes": made_up.bench(5000 + 500 * n, "creates one record", indexes=n) for n in (0, 1, 2, 8)}
-    run = made_up.planned(a_run(), creates | {FIND: made_up.bench(4000, "finds one record"), SCAN: made_up.bench(2e6, "reads every record")})
+    """CREATE of 5 us that each of eight indexes makes 0.5 us slower; a look-up of 4 us that takes 2 ms without an
+    index."""
+    creates = {
+        f"transaction/create/strata/{n}_indexes": made_up.bench(5000 + 500 * n, "creates one record", indexes=n)
+        for n in (0, 1, 2, 8)
+    }
+    run = made_up.planned(
+        a_run(),
+        creates | {FIND: made_up.bench(4000, "finds one record"), SCAN: made_up.bench(2e6, "reads every record")},
+    )
     return made_up.family(made_up.family(run, list(creates)), [SCAN, FIND])
 
 
@@ -52,7 +59,10 @@ def test_the_break_even_is_what_an_index_adds_over_what_it_saves_with_the_worst_
 def test_what_lacks_a_figure_is_not_measured() -> None:
     run = priced()
     del run.benches[SCAN], run.families[SCAN]
-    assert line_with(told(run), f"| {NAME} |") == f"| {NAME} | 4.00 us (3.92 to 4.12 us) | not measured | not measured | not measured |  |"
+    assert (
+        line_with(told(run), f"| {NAME} |")
+        == f"| {NAME} | 4.00 us (3.92 to 4.12 us) | not measured | not measured | not measured |  |"
+    )
     del run.benches[FIND]
     assert line_with(told(run), f"| `{FIND}` |").count("not measured") == 4
     run = priced()

@@ -1,4 +1,5 @@
-"""Profiles: stacks out of what perf and callgrind really write, whose code a function is, and a real program under both tools."""
+"""Profiles: stacks out of what perf and callgrind really write, whose code a function is, and a real program under both
+tools."""
 
 import os
 import shutil
@@ -30,15 +31,25 @@ def test_samples_of_perf_begin_under_the_loop() -> None:
     assert stacks.total() == 6, "eight samples, and two of them outside of the timed part"
     assert {stack[0] for stack in stacks} == {Frame("transaction::verbs::read::{{closure}}", "bench")}
     leaves = {stack[-1] for stack in stacks}
-    assert {Frame("_raw_spin_lock", "kernel"), Frame("_int_malloc", "C library"), Frame("twox_hash::xxhash3_64::impl_241_plus_bytes::do_avx2", "encoding")} <= leaves
+    assert {
+        Frame("_raw_spin_lock", "kernel"),
+        Frame("_int_malloc", "C library"),
+        Frame("twox_hash::xxhash3_64::impl_241_plus_bytes::do_avx2", "encoding"),
+    } <= leaves
 
 
 def test_the_graph_of_callgrind_becomes_stacks_of_the_same_cost() -> None:
     stacks = profile.counted((GOLDEN / "callgrind.out").read_text(), LOOP, "transaction")
     assert stacks.total() == pytest.approx(267_263_547, abs=len(stacks))
-    get = [cost for stack, cost in stacks.items() if any(frame.function == "strata::storage::Store::get" for frame in stack)]
+    get = [
+        cost
+        for stack, cost in stacks.items()
+        if any(frame.function == "strata::storage::Store::get" for frame in stack)
+    ]
     assert sum(get) / stacks.total() == pytest.approx(0.847, abs=0.001)
-    assert all(len(set(stack)) == len(stack) for stack in stacks), "a function that calls itself is not followed round and round"
+    assert all(len(set(stack)) == len(stack) for stack in stacks), (
+        "a function that calls itself is not followed round and round"
+    )
 
 
 def test_a_shared_function_costs_its_callers_in_proportion() -> None:
@@ -78,12 +89,37 @@ fn=(4)
     ("function", "place", "name", "layer"),
     [
         ("strata::indexes::hash::insert::h0123456789abcdef", EXECUTABLE, "strata::indexes::hash::insert", "indexes"),
-        ("<strata[8f3a2b1c9d4e5f60]::storage::Store as core::ops::drop::Drop>::drop", EXECUTABLE, "<strata::storage::Store as core::ops::drop::Drop>::drop", "storage"),
-        ("strata::layers::query::run::{{closure}}::h0123456789abcdef", EXECUTABLE, "strata::query::run::{{closure}}", "query"),
-        ("<strata[8f3a2b1c9d4e5f60]::server_layers::ingress::Limits as core::clone::Clone>::clone", EXECUTABLE, "<strata::ingress::Limits as core::clone::Clone>::clone", "ingress"),
-        ("rocksdb::(anonymous namespace)::A::Compare(rocksdb::Slice const&) const", EXECUTABLE, "rocksdb::(anonymous namespace)::A::Compare", "RocksDB"),
+        (
+            "<strata[8f3a2b1c9d4e5f60]::storage::Store as core::ops::drop::Drop>::drop",
+            EXECUTABLE,
+            "<strata::storage::Store as core::ops::drop::Drop>::drop",
+            "storage",
+        ),
+        (
+            "strata::layers::query::run::{{closure}}::h0123456789abcdef",
+            EXECUTABLE,
+            "strata::query::run::{{closure}}",
+            "query",
+        ),
+        (
+            "<strata[8f3a2b1c9d4e5f60]::server_layers::ingress::Limits as core::clone::Clone>::clone",
+            EXECUTABLE,
+            "<strata::ingress::Limits as core::clone::Clone>::clone",
+            "ingress",
+        ),
+        (
+            "rocksdb::(anonymous namespace)::A::Compare(rocksdb::Slice const&) const",
+            EXECUTABLE,
+            "rocksdb::(anonymous namespace)::A::Compare",
+            "RocksDB",
+        ),
         ("rocksdb::DecodeEntry::operator()", EXECUTABLE, "rocksdb::DecodeEntry::operator()", "RocksDB"),
-        ("rust_rocksdb::db::DBCommon<T,D>::get_pinned_cf_opt", EXECUTABLE, "rust_rocksdb::db::DBCommon<T,D>::get_pinned_cf_opt", "RocksDB"),
+        (
+            "rust_rocksdb::db::DBCommon<T,D>::get_pinned_cf_opt",
+            EXECUTABLE,
+            "rust_rocksdb::db::DBCommon<T,D>::get_pinned_cf_opt",
+            "RocksDB",
+        ),
         ("transaction::verbs::read::{{closure}}", EXECUTABLE, "transaction::verbs::read::{{closure}}", "bench"),
         ("write", "[kernel.kallsyms]", "write", "kernel"),
         ("__libc_start_main@@GLIBC_2.34", LIBC, "__libc_start_main", "C library"),
@@ -95,8 +131,17 @@ def test_a_function_has_a_plain_name_and_a_layer(function: str, place: str, name
 
 
 def test_code_of_nobody_here_counts_for_its_caller() -> None:
-    ours, crate, kernel = Frame("strata::encoding::open", "encoding"), Frame("twox_hash::oneshot", "other"), Frame("fault", "kernel")
-    assert profile._owned([crate, ours, crate, kernel]) == (crate, ours, Frame("twox_hash::oneshot", "encoding"), kernel)
+    ours, crate, kernel = (
+        Frame("strata::encoding::open", "encoding"),
+        Frame("twox_hash::oneshot", "other"),
+        Frame("fault", "kernel"),
+    )
+    assert profile._owned([crate, ours, crate, kernel]) == (
+        crate,
+        ours,
+        Frame("twox_hash::oneshot", "encoding"),
+        kernel,
+    )
 
 
 def test_of_two_revisions_the_largest_change_stands_first() -> None:
@@ -116,7 +161,12 @@ def test_a_real_program_without_its_set_up(unit: str, tmp_path: Path, monkeypatc
     if unit == "samples" and shutil.which("perf") is None:
         pytest.skip("needs perf")
     executable = tmp_path / "storage-0"
-    subprocess.run([compiler, "-O1", "-g", "-std=c++17", "-x", "c++", "-", "-o", str(executable)], input=PROGRAM, text=True, check=True)
+    subprocess.run(
+        [compiler, "-O1", "-g", "-std=c++17", "-x", "c++", "-", "-o", str(executable)],
+        input=PROGRAM,
+        text=True,
+        check=True,
+    )
     monkeypatch.setattr(profile, "RUNS", tmp_path)
     monkeypatch.setattr(profile, "PROFILED_S", 0.3)
     if unit == "instructions":
@@ -130,5 +180,7 @@ def test_a_real_program_without_its_set_up(unit: str, tmp_path: Path, monkeypatc
     assert next(iter(shares)) == Frame("", "storage") and shares[Frame("", "storage")] > 0.9
     assert not any(frame.function.startswith(("set_up", "main")) for stack in seen.stacks for frame in stack)
     path = profile._draw("storage/get/strata/1", facts, seen, seen)
-    assert path == tmp_path / "profiles" / "storage-get-strata-1-here-against-here.svg" and path.read_text().startswith("<svg")
+    assert path == tmp_path / "profiles" / "storage-get-strata-1-here-against-here.svg" and path.read_text().startswith(
+        "<svg"
+    )
     assert sorted(os.listdir(tmp_path)) == ["profiles", "storage-0"], "nothing else is left behind"

@@ -39,7 +39,9 @@ def test_a_seed_is_an_order_and_the_answer_stays(workspace: Workspace, arguments
         assert workspace.call(path) == "first 1" and len(functions) > 100
         orders.append(functions)
     assert sorted(orders[0]) == sorted(orders[1]) and orders[0] != orders[1] and orders[1] != orders[2]
-    untouched = [[name for name in order if not any(f"{len(crate)}{crate}" in name for crate in SHUFFLED)] for order in orders]
+    untouched = [
+        [name for name in order if not any(f"{len(crate)}{crate}" in name for crate in SHUFFLED)] for order in orders
+    ]
     assert untouched[0] == untouched[1] and len(untouched[0]) > 100, "libraries keep their order"
 
 
@@ -47,12 +49,19 @@ def test_a_seed_is_a_shift_of_what_no_commit_reorders(workspace: Workspace, argu
     places = set()
     for seed in (1, 2, 3):
         path, _ = linked(workspace, arguments, seed)
-        places |= {int(line.split()[0], 16) % 4096 for line in workspace.call("nm", path).splitlines() if line.endswith(" rust_eh_personality")}
+        places |= {
+            int(line.split()[0], 16) % 4096
+            for line in workspace.call("nm", path).splitlines()
+            if line.endswith(" rust_eh_personality")
+        }
     assert len(places) == 3
 
 
 def test_the_crates_of_the_workspace_are_shuffled(workspace: Workspace) -> None:
-    found = workspace.python(f"built = worktree.build_side(revisions.resolve({workspace.commit()!r}), 'a', layers=['first'])", "print(*built['first'].link.crates)")
+    found = workspace.python(
+        f"built = worktree.build_side(revisions.resolve({workspace.commit()!r}), 'a', layers=['first'])",
+        "print(*built['first'].link.crates)",
+    )
     assert found.split() == ["first", "answer", "answer_harness"]
 
 

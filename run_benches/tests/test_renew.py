@@ -15,6 +15,7 @@ import pytest
 
 from run_benches import processes, serialization
 from run_benches.cli import renew
+from run_benches.measure import load_run
 from run_benches.store import loads, runs
 from run_benches.store.runs import Binary
 from run_benches.tests.checkout import Checkout, checkout, edited, made
@@ -95,11 +96,20 @@ def renewed(house: Checkout, *words: str, code: int = 0) -> str:
 
 
 def test_a_new_layer_is_measured_alone_and_stays_fresh_until_its_code_changes(house: Checkout) -> None:
-    assert states(house) == {"layer storage": "never measured", "layer integration": "never measured", f"scenario {SCENARIO}": "never measured"}
+    assert states(house) == {
+        "layer storage": "never measured",
+        "layer integration": "never measured",
+        f"scenario {SCENARIO}": "never measured",
+    }
     told = renewed(house, "storage")
     assert "1 of 1, layer storage" in told and list(contents(house)) == ["reference/storage.json"]
     run = runs.load(house.root / "baselines/reference/storage.json")
-    assert (run.partial, run.scale, run.design.seed, run.command) == (["storage"], "full", renew.SEED, ["run-benches.py", "renew", "storage"])
+    assert (run.partial, run.scale, run.design.seed, run.command) == (
+        ["storage"],
+        "full",
+        renew.SEED,
+        ["run-benches.py", "renew", "storage"],
+    )
     page = (house.root / "docs/performance/storage.md").read_text()
     assert ": unchanged since." in page and f"at {run.tool.commit[:12]}, on" in page
     other = (house.root / "docs/performance/integration.md").read_text()
@@ -110,20 +120,34 @@ def test_a_new_layer_is_measured_alone_and_stays_fresh_until_its_code_changes(ho
     assert states(house)["layer storage"] == "unchanged"
     change(house, "src/storage.rs", "//! Keeps records.\npub const SIZE: u32 = 2;\n")
     assert states(house)["layer storage"] == "changed: src/storage"
-    assert house.run("document").returncode == 0 and "**the code has changed since**" in (house.root / "docs/performance/storage.md").read_text()
+    assert (
+        house.run("document").returncode == 0
+        and "**the code has changed since**" in (house.root / "docs/performance/storage.md").read_text()
+    )
 
 
 def test_a_name_means_all_that_bear_it_and_everything_is_renewed_without_one(house: Checkout) -> None:
     assert "did you mean storage?" in house.complaint("renew", "storag")
     assert set(states(house, "load")) == {f"scenario {SCENARIO}"}
     renewed(house)
-    assert set(contents(house)) == {"reference/storage.json", "reference/integration.json", f"load/reference/{SCENARIO}.json"}
+    assert set(contents(house)) == {
+        "reference/storage.json",
+        "reference/integration.json",
+        f"load/reference/{SCENARIO}.json",
+    }
     commit(house)
     before = contents(house)
     assert "nothing is stale" in renewed(house) and contents(house) == before
     assert "1 of 1, layer storage" in renewed(house, "storage", "--all") and contents(house) != before
     tested = loads.load(house.root / f"baselines/load/reference/{SCENARIO}.json")
     assert tested.flags == ["--repeats", "3"] and list(tested.sources) == [SCENARIO]
+
+
+def test_a_scenario_that_says_how_often_it_is_run_is_run_so_often() -> None:
+    """Fewer than six repeats have no interval."""
+    (over_databases,) = load_run.chosen(["servers"])
+    (other,) = load_run.chosen(["rest-crud"])
+    assert over_databases.repeats >= 6 and other.repeats == 1
 
 
 def test_what_nobody_has_is_not_measured(house: Checkout) -> None:
@@ -155,17 +179,29 @@ def test_a_reference_of_before_is_a_set_and_is_taken_apart(house: Checkout) -> N
     assert set(contents(house)) == {"reference/storage.json", "reference/integration.json"}
     kept = runs.load(house.root / "baselines/reference/integration.json")
     assert kept.layers == ["integration"] and kept.started == run.started
-    assert {id: bench.points_ns for id, bench in kept.benches.items()} == {id: bench.points_ns for id, bench in run.benches.items() if id.startswith("integration/")}
+    assert {id: bench.points_ns for id, bench in kept.benches.items()} == {
+        id: bench.points_ns for id, bench in run.benches.items() if id.startswith("integration/")
+    }
     checked = house.run("document", "--check")
-    assert checked.returncode == 1 and checked.stdout.startswith("docs/pictures/console.png is missing"), "pages are looked at before"
-    assert house.run("baselines", "show", "reference").returncode == house.run("compare", "--stored", "reference", "last").returncode == 0
+    assert checked.returncode == 1 and checked.stdout.startswith("docs/pictures/console.png is missing"), (
+        "pages are looked at before"
+    )
+    assert (
+        house.run("baselines", "show", "reference").returncode
+        == house.run("compare", "--stored", "reference", "last").returncode
+        == 0
+    )
     assert house.run("report", "reference").returncode == 0
     assert "is a set of runs" in house.complaint("save", "kept", "--run", "reference")
     assert "renewed by itself" in house.complaint("baselines", "remove", "reference")
     commit(house)
     elsewhere = {"STRATA_COMPARE_DIR": str(house.root.parent / "compare")}
-    assert "there is no revision at which all layers" in house.complaint("compare", "reference", "HEAD", **elsewhere), "an older part does not say what it depends on"
-    assert "there is no revision" not in house.complaint("compare", "reference", "HEAD", "--rows", "storage", **elsewhere)
+    assert "there is no revision at which all layers" in house.complaint("compare", "reference", "HEAD", **elsewhere), (
+        "an older part does not say what it depends on"
+    )
+    assert "there is no revision" not in house.complaint(
+        "compare", "reference", "HEAD", "--rows", "storage", **elsewhere
+    )
 
 
 def test_a_damaged_file_is_named_and_not_overwritten(kept: Checkout) -> None:
@@ -181,13 +217,17 @@ def test_a_damaged_file_is_named_and_not_overwritten(kept: Checkout) -> None:
 
 def test_a_part_that_is_in_the_wrong_file_is_said(kept: Checkout) -> None:
     (kept.root / "baselines/reference/storage.json").rename(kept.root / "baselines/reference/integration.json")
-    assert "has rows of storage, where it should have those of integration alone" in kept.complaint("renew", "--dry-run")
+    assert "has rows of storage, where it should have those of integration alone" in kept.complaint(
+        "renew", "--dry-run"
+    )
 
 
 def test_a_load_test_that_is_in_the_wrong_file_is_said(kept: Checkout) -> None:
     folder = kept.root / "baselines/load/reference"
     shutil.copy(folder / f"{SCENARIO}.json", folder / "lists.json")
-    assert f"has load tests of {SCENARIO}, where it should have those of lists alone" in kept.complaint("renew", "--dry-run")
+    assert f"has load tests of {SCENARIO}, where it should have those of lists alone" in kept.complaint(
+        "renew", "--dry-run"
+    )
 
 
 def test_on_a_full_disk_what_is_stored_stays_whole(kept: Checkout) -> None:
@@ -197,9 +237,18 @@ def test_on_a_full_disk_what_is_stored_stays_whole(kept: Checkout) -> None:
     size = sum(path.stat().st_size for path in folder.rglob("*.json"))
     full = f"cp -a {folder} {copy}; mount -t tmpfs -o size={size + 32768 >> 10}k tmpfs {folder}; cp -a {copy}/. {folder}; head -c 1m /dev/zero > {folder}/ballast"
     script = f"{full}; {shlex.join(kept.command('renew', 'storage', '--all'))} >&2; echo $?; cat {folder}/reference/storage.json"
-    done = subprocess.run(["unshare", "--map-root-user", "--mount", "sh", "-c", script], env=kept.environment(), capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        ["unshare", "--map-root-user", "--mount", "sh", "-c", script],
+        env=kept.environment(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     code, _, stored = done.stdout.partition("\n")
-    assert code == "3" and "not renewed: layer storage: " in done.stderr and "No space left on device" in done.stderr, done.stderr
+    assert code == "3" and "not renewed: layer storage: " in done.stderr and "No space left on device" in done.stderr, (
+        done.stderr
+    )
     assert stored == before["reference/storage.json"]
 
 
@@ -218,12 +267,19 @@ def test_what_is_there_no_more_goes_from_the_set(kept: Checkout) -> None:
     gone = [f"baselines/load/reference/{SCENARIO}.json", "baselines/load/comparisons/tls.json"]
     told = kept.run("renew", "--dry-run").stdout
     assert told.count("there is nothing of this name any more") == 2 and all(path in told for path in gone)
-    assert "removed" not in renewed(kept, "storage") and all((kept.root / path).exists() for path in gone), "another name was typed"
+    assert "removed" not in renewed(kept, "storage") and all((kept.root / path).exists() for path in gone), (
+        "another name was typed"
+    )
     (kept.root / gone[0]).write_text((kept.root / gone[0]).read_text() + " ")
-    assert f"{gone[0]} is of nothing that is there any more, and git does not have it as it is" in kept.complaint("renew", SCENARIO)
+    assert f"{gone[0]} is of nothing that is there any more, and git does not have it as it is" in kept.complaint(
+        "renew", SCENARIO
+    )
     commit(kept)
     told = renewed(kept)
-    assert all(f"removed {path}" in told for path in gone) and set(contents(kept)) == {"reference/storage.json", "reference/integration.json"}
+    assert all(f"removed {path}" in told for path in gone) and set(contents(kept)) == {
+        "reference/storage.json",
+        "reference/integration.json",
+    }
 
 
 def test_what_was_measured_and_could_not_be_stored_is_not_measured_again(kept: Checkout) -> None:
@@ -245,7 +301,13 @@ def terminate(program: Path) -> None:
 @pytest.mark.parametrize("is_committed", [False, True])
 def test_what_is_changed_meanwhile_is_not_stored(house: Checkout, is_committed: bool) -> None:
     house.trouble("storage/read/strata/0_index_1t hang")
-    process = subprocess.Popen(house.command("renew", "storage", "integration"), env=house.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        house.command("renew", "storage", "integration"),
+        env=house.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     assert process.stderr is not None
     for line in process.stderr:
         if "while it grows" in line:
@@ -257,7 +319,10 @@ def test_what_is_changed_meanwhile_is_not_stored(house: Checkout, is_committed: 
         terminate(house.root / "bin/storage-fake")
         time.sleep(0.1)
     told = process.stderr.read()
-    assert process.wait() == 3 and "not renewed: layer integration: the sources were changed while others were measured" in told
+    assert (
+        process.wait() == 3
+        and "not renewed: layer integration: the sources were changed while others were measured" in told
+    )
     assert "2 of 2" not in told and not contents(house)
 
 
@@ -272,7 +337,11 @@ def test_a_kept_comparison_is_renewed_unless_it_is_of_two_servers(house: Checkou
     assert states(house)["comparison tls"] == "changed: load/src"
     renewed(house, "tls")
     after = json.loads(path.read_text())
-    assert after["started"] > before["started"] and (after["a"]["flags"], after["b"]["flags"], after["seed"]) == (before["a"]["flags"], before["b"]["flags"], 7)
+    assert after["started"] > before["started"] and (after["a"]["flags"], after["b"]["flags"], after["seed"]) == (
+        before["a"]["flags"],
+        before["b"]["flags"],
+        7,
+    )
     after["b"]["server"]["sha256"] = "another"
     path.write_text(json.dumps(after))
     change(house, "load/src/lib.rs", "pub fn asks() {}\n")
@@ -283,7 +352,10 @@ def test_a_scenario_that_was_skipped_keeps_what_was_stored(kept: Checkout) -> No
     change(kept, "load/src/lib.rs", "pub fn asked() {}\n")
     before = contents(kept)
     kept.trouble(f"{SCENARIO} skip")
-    assert f"not renewed: scenario {SCENARIO}: skipped: {SCENARIO}" in renewed(kept, SCENARIO, code=3) and contents(kept) == before
+    assert (
+        f"not renewed: scenario {SCENARIO}: skipped: {SCENARIO}" in renewed(kept, SCENARIO, code=3)
+        and contents(kept) == before
+    )
 
 
 def test_variables_that_pages_do_not_name_are_refused(kept: Checkout) -> None:
@@ -296,15 +368,24 @@ def test_what_goes_wrong_keeps_what_was_stored(kept: Checkout) -> None:
     before = contents(kept)
     kept.trouble(f"storage/read/strata/0_index_1t crash\n{SCENARIO} break")
     told = renewed(kept, code=3)
-    assert "not renewed: layer storage:" in told and "invalid" in told.partition("not renewed: layer storage:")[2] and f"not renewed: scenario {SCENARIO}: invalid" in told
+    assert (
+        "not renewed: layer storage:" in told
+        and "invalid" in told.partition("not renewed: layer storage:")[2]
+        and f"not renewed: scenario {SCENARIO}: invalid" in told
+    )
     assert contents(kept)["reference/storage.json"] == before["reference/storage.json"]
     assert contents(kept)[f"load/reference/{SCENARIO}.json"] == before[f"load/reference/{SCENARIO}.json"]
 
 
-@pytest.mark.parametrize(("trouble", "name", "begun"), [("storage/read/strata/0_index_1t hang", "storage", "while it grows"), (f"{SCENARIO} wait", SCENARIO, "waiting")])
+@pytest.mark.parametrize(
+    ("trouble", "name", "begun"),
+    [("storage/read/strata/0_index_1t hang", "storage", "while it grows"), (f"{SCENARIO} wait", SCENARIO, "waiting")],
+)
 def test_what_was_interrupted_is_gone_on_with(house: Checkout, trouble: str, name: str, begun: str) -> None:
     house.trouble(trouble)
-    process = subprocess.Popen(house.command("renew", name), env=house.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        house.command("renew", name), env=house.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     assert process.stderr is not None
     for line in process.stderr:
         if begun in line:
@@ -320,7 +401,13 @@ def test_what_was_interrupted_is_gone_on_with(house: Checkout, trouble: str, nam
 
 def test_everything_is_gone_on_with_by_what_is_left(kept: Checkout) -> None:
     kept.trouble("integration/read/strata/0_index_1t hang")
-    process = subprocess.Popen(kept.command("renew", "storage", "integration", "--all"), env=kept.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        kept.command("renew", "storage", "integration", "--all"),
+        env=kept.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     assert process.stderr is not None
     for line in process.stderr:
         if "2 of 2, layer integration" in line:
@@ -334,18 +421,37 @@ def test_an_interrupt_of_the_build_renders_the_pages_and_says_how_to_go_on(kept:
     change(kept, "src/storage.rs", "//! Keeps records.\npub const SIZE: u32 = 7;\n")
     before = contents(kept)
     (kept.root / "bin/SLOW").touch()
-    process = subprocess.Popen(kept.command("renew", "storage"), env=kept.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        kept.command("renew", "storage"),
+        env=kept.environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     while not (kept.root / "bin/WAITING").exists():
         assert process.poll() is None
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    assert process.stderr is not None and "go on with: run-benches.py renew storage\n" in process.stderr.read() and process.wait() == 3
-    assert contents(kept) == before and "**the code has changed since**" in (kept.root / "docs/performance/storage.md").read_text()
+    assert (
+        process.stderr is not None
+        and "go on with: run-benches.py renew storage\n" in process.stderr.read()
+        and process.wait() == 3
+    )
+    assert (
+        contents(kept) == before
+        and "**the code has changed since**" in (kept.root / "docs/performance/storage.md").read_text()
+    )
 
 
 def test_two_at_once_are_not(house: Checkout) -> None:
     house.trouble("storage/read/strata/0_index_1t hang")
-    first = subprocess.Popen(house.command("renew", "storage"), env=house.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    first = subprocess.Popen(
+        house.command("renew", "storage"),
+        env=house.environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     assert first.stderr is not None
     for line in first.stderr:
         if "while it grows" in line:
@@ -363,10 +469,21 @@ def test_what_is_the_same_program_is_not_measured_again() -> None:
     for now, expected in asked:
         assert renew._is_same_program(job, {"storage": now}) is expected
     dirty = dataclasses.replace(run, tool=dataclasses.replace(run.tool, dirty=True))
-    assert not renew._is_same_program(dataclasses.replace(job, stored=dirty), {"storage": same}), "nobody has the revision that the page names"
-    assert not renew._is_same_program(dataclasses.replace(job, stored=dataclasses.replace(run, binaries={"storage": Binary("a", 1)})), {"storage": same})
+    assert not renew._is_same_program(dataclasses.replace(job, stored=dirty), {"storage": same}), (
+        "nobody has the revision that the page names"
+    )
+    assert not renew._is_same_program(
+        dataclasses.replace(job, stored=dataclasses.replace(run, binaries={"storage": Binary("a", 1)})),
+        {"storage": same},
+    )
     tested = dataclasses.replace(a_load_run(), binaries={"load": same, "strata": same})
-    scenario = renew.Job("scenario", "x", tested, {"src/a": "1", "load/scenarios/x.toml": "1"}, {"src/a": "2", "load/scenarios/x.toml": "1"})
+    scenario = renew.Job(
+        "scenario",
+        "x",
+        tested,
+        {"src/a": "1", "load/scenarios/x.toml": "1"},
+        {"src/a": "2", "load/scenarios/x.toml": "1"},
+    )
     assert renew._is_same_program(scenario, {"load": same, "strata": same})
     assert not renew._is_same_program(scenario, {"load": same, "strata": other})
     declared = dataclasses.replace(scenario, now=scenario.now | {"load/scenarios/x.toml": "2"})
@@ -385,7 +502,9 @@ def test_two_machines_stand_side_by_side_and_no_sentence_is_of_both(kept: Checko
     text = (kept.root / "docs/PERFORMANCE.md").read_text()
     head = text.partition("END measured")[0]
     assert "* storage: measured on" in head and "on another processor" in head and "* integration: measured on" in head
-    assert text.partition("## The machine and the runs")[2].partition("END machine")[0].count("layer at full scale") == 2
+    assert (
+        text.partition("## The machine and the runs")[2].partition("END machine")[0].count("layer at full scale") == 2
+    )
     assert text.count("Of 2 goals") + text.count("Of 1 goal") == 2, "each machine for itself"
     floors = text.partition("## Floors")[2].partition("<!-- END floors -->")[0]
     assert floors.count("have a goal: ") == 2 and "**another processor" in floors, "each machine for itself"

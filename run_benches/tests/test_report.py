@@ -55,7 +55,7 @@ def test_it_says_what_the_page_says_and_no_figure_more() -> None:
 
 
 def test_it_opens_with_what_was_found_and_the_ladder_and_holds_every_page() -> None:
-    markdown, rendered = whole()
+    markdown, _ = whole()
     titles = re.findall(r"^## (.*)$", markdown, re.MULTILINE)
     assert titles[:2] == ["What was found", "The ladder"]
     assert {"All figures: storage", "All figures: Bottlenecks", "All figures: Method"} <= set(titles)

@@ -12,7 +12,10 @@ __all__ = ["checkout", "measured"]
 
 
 def begin_repository(folder: Path) -> None:
-    for words in (["init", "-q"], ["-c", "user.name=test", "-c", "user.email=test", "commit", "-q", "--allow-empty", "-m", "a commit"]):
+    for words in (
+        ["init", "-q"],
+        ["-c", "user.name=test", "-c", "user.email=test", "commit", "-q", "--allow-empty", "-m", "a commit"],
+    ):
         subprocess.run(["git", *words], cwd=folder, check=True)
 
 
@@ -22,13 +25,16 @@ def test_a_repository_above_is_not_asked(tmp_path: Path) -> None:
     archive.mkdir(parents=True)
     (archive / "run_benches").symlink_to(places.ROOT / "run_benches")
     begin_repository(archive.parent)
-    code = "import sys; sys.path.insert(0, sys.argv[1]); from run_benches import repository; print(repository.refusal())"
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); from run_benches import repository; print(repository.refusal())"
+    )
     done = subprocess.run([sys.executable, "-I", "-c", code, str(archive)], capture_output=True, text=True, check=True)
     assert "not a git repository" in done.stdout
 
 
 def test_an_archive_bears_no_other_repositorys_commit(checkout: Checkout) -> None:
-    """What is not known is neither clean nor fresh: in the run, in what is rendered of it, and where it is to be measured again."""
+    """What is not known is neither clean nor fresh: in the run, in what is rendered of it, and where it is to be
+    measured again."""
     begin_repository(checkout.root.parent)
     done = checkout.run("storage", "--quick")
     tool = checkout.last().tool
@@ -36,7 +42,10 @@ def test_an_archive_bears_no_other_repositorys_commit(checkout: Checkout) -> Non
     assert (tool.commit, tool.dirty, checkout.last().sources) == (runs.UNKNOWN, None, {})
     page = checkout.root / "page.md"
     assert checkout.run("document", "last", "--output", str(page)).returncode == 0
-    assert "whether the code has changed since is not known" in page.read_text() and "the code has changed since**" not in page.read_text()
+    assert (
+        "whether the code has changed since is not known" in page.read_text()
+        and "the code has changed since**" not in page.read_text()
+    )
     checked = checkout.run("document", "last", "--output", str(page), "--check")
     assert checked.returncode == 3 and "not a git repository" in checked.stderr
     assert checkout.run("save", "kept", "--run", "last").returncode == 0

@@ -23,12 +23,22 @@ def baseline(workspace: Workspace, name: str, commit: str, dirty: bool = False) 
 
 
 def resolved(workspace: Workspace, word: str | None) -> tuple[str, str, bool]:
-    name, commit, dirty = json.loads(workspace.python(f"import json; found = revisions.resolve({word!r}); print(json.dumps([found.name, found.commit, found.dirty]))"))
+    name, commit, dirty = json.loads(
+        workspace.python(
+            f"import json; found = revisions.resolve({word!r}); print(json.dumps([found.name, found.commit, found.dirty]))"
+        )
+    )
     return name, commit, dirty
 
 
 def complaint(workspace: Workspace, call: str, **environment: str) -> str:
-    lines = ["from run_benches.errors import Complaint", "try:", f"    print('no complaint', {call})", "except Complaint as complaint:", "    print(complaint)"]
+    lines = [
+        "from run_benches.errors import Complaint",
+        "try:",
+        f"    print('no complaint', {call})",
+        "except Complaint as complaint:",
+        "    print(complaint)",
+    ]
     return workspace.python(*lines, **environment)
 
 
@@ -42,7 +52,14 @@ def test_a_clean_tree_is_its_head_and_a_dirty_one_a_commit_of_what_it_holds(work
     name, commit, dirty = resolved(workspace, None)
     assert dirty and resolved(workspace, None) == (name, commit, dirty)
     objects = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": str(workspace.cache / "objects")}
-    assert workspace.call("git", "diff", "--name-status", head, commit, **objects).split() == ["D", "benches/second.rs", "A", "src/new.rs", "M", "src/number.rs"]
+    assert workspace.call("git", "diff", "--name-status", head, commit, **objects).split() == [
+        "D",
+        "benches/second.rs",
+        "A",
+        "src/new.rs",
+        "M",
+        "src/number.rs",
+    ]
     assert workspace.call("git", "branch", "-a", "--contains", commit, **objects) == ""
     workspace.number(3)
     assert resolved(workspace, None)[1] != commit
@@ -57,7 +74,7 @@ def test_a_dirty_tree_adds_nothing_to_the_repository(workspace: Workspace) -> No
     workspace.write("large", "x" * 1_000_000)
     (root / "link").symlink_to("large")
     found = resolved(workspace, ".")
-    compared = f"found = revisions.resolve('.'); print(revisions.changed_files(revisions.resolve('HEAD'), found), len(revisions.tree(found, revisions.resolve('HEAD'))))"
+    compared = "found = revisions.resolve('.'); print(revisions.changed_files(revisions.resolve('HEAD'), found), len(revisions.tree(found, revisions.resolve('HEAD'))))"
     assert workspace.python(compared) == "['large', 'link', 'src/number.rs'] 40" and found[2]
     assert sorted((root / ".git").rglob("*")) == before
 
@@ -68,7 +85,9 @@ def test_why_git_refuses_is_said_in_its_words(workspace: Workspace) -> None:
         said = complaint(workspace, f"revisions.{call}", GIT_TEST_ASSUME_DIFFERENT_OWNER="1")
         assert "dubious ownership" in said and f"safe.directory {workspace.root}" in said
     allowed = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": str(workspace.root)}
-    assert "no complaint" in complaint(workspace, "revisions.resolve('kept')", GIT_TEST_ASSUME_DIFFERENT_OWNER="1", **allowed)
+    assert "no complaint" in complaint(
+        workspace, "revisions.resolve('kept')", GIT_TEST_ASSUME_DIFFERENT_OWNER="1", **allowed
+    )
 
 
 def test_a_shallow_clone_is_told_how_to_deepen_it(workspace: Workspace) -> None:
@@ -91,19 +110,36 @@ def test_a_baseline_is_named_by_any_path_to_it(workspace: Workspace) -> None:
     baseline(workspace, "reference", first)
     elsewhere = workspace.root.parent / "elsewhere.json"
     shutil.copy(workspace.root / "baselines/reference.json", elsewhere)
-    inside = ("reference", "baselines/reference.json", "./baselines/reference.json", "baselines//reference.json", "src/../baselines/reference.json")
+    inside = (
+        "reference",
+        "baselines/reference.json",
+        "./baselines/reference.json",
+        "baselines//reference.json",
+        "src/../baselines/reference.json",
+    )
     for word in (*inside, str(workspace.root / "baselines/reference.json")):
         assert resolved(workspace, word) == ("baseline reference", first, False), word
-    assert resolved(workspace, str(elsewhere)) == resolved(workspace, "../elsewhere.json") == ("baseline elsewhere", first, False)
+    assert (
+        resolved(workspace, str(elsewhere))
+        == resolved(workspace, "../elsewhere.json")
+        == ("baseline elsewhere", first, False)
+    )
     for word in ("baselines/nothing.json", "baselines", "Cargo.toml"):
-        assert complaint(workspace, f"revisions.resolve({word!r})").startswith(f"{word!r} is neither a git revision nor a saved baseline")
+        assert complaint(workspace, f"revisions.resolve({word!r})").startswith(
+            f"{word!r} is neither a git revision nor a saved baseline"
+        )
 
 
 def test_the_environment_of_a_hook_changes_nothing(workspace: Workspace) -> None:
     workspace.number(2)
     index = (workspace.root / ".git/index").read_bytes()
     before = workspace.python("print(revisions.resolve(None))")
-    assert workspace.python("print(revisions.resolve(None))", GIT_INDEX_FILE=str(workspace.root / ".git/index"), GIT_DIR="/nowhere") == before
+    assert (
+        workspace.python(
+            "print(revisions.resolve(None))", GIT_INDEX_FILE=str(workspace.root / ".git/index"), GIT_DIR="/nowhere"
+        )
+        == before
+    )
     assert (workspace.root / ".git/index").read_bytes() == index
 
 
@@ -111,16 +147,28 @@ def test_words_are_revisions_or_baselines(workspace: Workspace) -> None:
     first = workspace.call("git", "rev-parse", "HEAD")
     baseline(workspace, "reference", first)
     second = workspace.commit()
-    assert resolved(workspace, "HEAD~1") == ("HEAD~1", first, False) and resolved(workspace, "main") == ("main", second, False)
-    assert resolved(workspace, "reference") == resolved(workspace, "baselines/reference.json") == ("baseline reference", first, False)
+    assert resolved(workspace, "HEAD~1") == ("HEAD~1", first, False) and resolved(workspace, "main") == (
+        "main",
+        second,
+        False,
+    )
+    assert (
+        resolved(workspace, "reference")
+        == resolved(workspace, "baselines/reference.json")
+        == ("baseline reference", first, False)
+    )
     for word in ("nothing", "--help", "reference/x", "HEAD:src"):
-        assert complaint(workspace, f"revisions.resolve({word!r})").startswith(f"{word!r} is neither a git revision nor a saved baseline")
+        assert complaint(workspace, f"revisions.resolve({word!r})").startswith(
+            f"{word!r} is neither a git revision nor a saved baseline"
+        )
 
 
 def test_a_word_that_means_both_is_asked_about(workspace: Workspace) -> None:
     head = workspace.commit()
     baseline(workspace, "main", workspace.call("git", "rev-parse", "HEAD~1"))
-    assert "say main^0 for the one, baselines/main.json for the other" in complaint(workspace, "revisions.resolve('main')")
+    assert "say main^0 for the one, baselines/main.json for the other" in complaint(
+        workspace, "revisions.resolve('main')"
+    )
     assert resolved(workspace, "main^0")[1] == head and resolved(workspace, "baselines/main.json")[0] == "baseline main"
 
 
@@ -150,12 +198,16 @@ def test_without_a_merge_base_there_is_a_complaint(workspace: Workspace) -> None
     workspace.commit()
     assert complaint(workspace, "revisions.merge_base()").startswith("HEAD and main have no common ancestor")
     workspace.call("git", "branch", "-q", "-D", "main")
-    assert complaint(workspace, "revisions.merge_base()").startswith("there is no branch main to compare with: name a revision")
+    assert complaint(workspace, "revisions.merge_base()").startswith(
+        "there is no branch main to compare with: name a revision"
+    )
 
 
 def test_outside_a_repository_git_is_quoted(workspace: Workspace) -> None:
     shutil.rmtree(workspace.root / ".git")
-    assert complaint(workspace, "revisions.resolve(None)").startswith("git rev-parse failed: fatal: not a git repository")
+    assert complaint(workspace, "revisions.resolve(None)").startswith(
+        "git rev-parse failed: fatal: not a git repository"
+    )
 
 
 @pytest.fixture
@@ -217,5 +269,7 @@ def test_a_change_reaches_what_stands_on_it(house: Workspace, path: str, expecte
 def test_a_file_that_moved_counts_at_both_places(house: Workspace) -> None:
     before = house.call("git", "rev-parse", "HEAD")
     (house.root / "src/storage.rs").rename(house.root / "src/new.rs")
-    found = house.python(f"print(revisions.changed_files(revisions.resolve({before!r}), revisions.resolve({house.commit()!r})))")
+    found = house.python(
+        f"print(revisions.changed_files(revisions.resolve({before!r}), revisions.resolve({house.commit()!r})))"
+    )
     assert found == "['src/new.rs', 'src/storage.rs']"

@@ -18,7 +18,9 @@ def stored() -> Any:
 
 
 def complaints(run: Any) -> list[str]:
-    return [f"{error.json_path}: {error.message}" for error in jsonschema.Draft202012Validator(stored()).iter_errors(run)]
+    return [
+        f"{error.json_path}: {error.message}" for error in jsonschema.Draft202012Validator(stored()).iter_errors(run)
+    ]
 
 
 def test_the_stored_schema_is_that_of_the_types() -> None:
@@ -26,11 +28,15 @@ def test_the_stored_schema_is_that_of_the_types() -> None:
     if os.environ.get("UPDATE_GOLDEN"):
         files.replace(run_schema.FILE, wanted)
     found = run_schema.FILE.read_text(encoding="utf-8")
-    assert found == wanted, "the format of a run has changed: raise runs.SCHEMA if older versions cannot read it, then UPDATE_GOLDEN=1 pytest this file"
+    assert found == wanted, (
+        "the format of a run has changed: raise runs.SCHEMA if older versions cannot read it, then UPDATE_GOLDEN=1 pytest this file"
+    )
     jsonschema.Draft202012Validator.check_schema(stored())
 
 
-FILES = [file for path in runs.stored_baselines() for file in (sorted(path.glob("*.json")) if path.is_dir() else [path])]
+FILES = [
+    file for path in runs.stored_baselines() for file in (sorted(path.glob("*.json")) if path.is_dir() else [path])
+]
 
 
 @pytest.mark.parametrize("baseline", FILES, ids=lambda path: path.stem)
@@ -50,5 +56,8 @@ def test_what_is_no_run_does_not_fit() -> None:
     run["benches"][row]["facts"]["threads"] = "8"
     del run["design"]["seed"]
     found = " ".join(complaints(run))
-    assert "'skiped' is not one of" in found and "'8' is not of type 'integer'" in found and "'seed' is a required property" in found
-
+    assert (
+        "'skiped' is not one of" in found
+        and "'8' is not of type 'integer'" in found
+        and "'seed' is a required property" in found
+    )

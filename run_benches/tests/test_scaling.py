@@ -20,7 +20,9 @@ def test_rows_of_one_operation_and_axis_are_one_series_from_the_left() -> None:
     run = scaled()
     run.benches = dict(reversed(run.benches.items()))
     assert scaling.axes(run) == ["threads", "records", "indexes"]
-    (create, read) = sorted((one for one in scaling.series(run, scaling.THREADS) if one.work[1] == "strata"), key=lambda one: one.name)
+    (create, read) = sorted(
+        (one for one in scaling.series(run, scaling.THREADS) if one.work[1] == "strata"), key=lambda one: one.name
+    )
     assert (create.name, list(create.rows)) == ("scaling/create", [1, 2, 4, 8])
     assert [read.oversubscribed(x) for x in read.rows] == [False, False, True, True]
 
@@ -28,7 +30,9 @@ def test_rows_of_one_operation_and_axis_are_one_series_from_the_left() -> None:
 def test_rows_of_other_subjects_and_numbers_of_threads_are_series_of_their_own() -> None:
     run = scaled()
     for subject, threads in (("floor", 1), ("strata", 8)):
-        run.benches[f"scaling/read/{subject}/1000_records_{threads}"] = made_up.bench(700, "reads", threads=threads, scale=Place("records", 1e3))
+        run.benches[f"scaling/read/{subject}/1000_records_{threads}"] = made_up.bench(
+            700, "reads", threads=threads, scale=Place("records", 1e3)
+        )
     names = [one.name for one in scaling.series(run, "records")]
     assert names == ["scaling/read", "scaling/range", "scaling/read, floor", "scaling/read, 8 threads"]
 
@@ -38,7 +42,9 @@ def test_the_table_names_the_cores_and_marks_what_is_beyond_them() -> None:
     assert "**by threads on 2 cores**" in text
     assert "| 1 thread | 2 threads | 4 threads (oversubscribed) | 8 threads (oversubscribed) |" in text
     assert "| 1 k | 10 k | 100 k | 1 M |" in text
-    assert "| 520 ns (510 to 536 ns) | 540 ns (529 to 556 ns) |" in line_with(text, "`scaling/read`<br>reads one record |")
+    assert "| 520 ns (510 to 536 ns) | 540 ns (529 to 556 ns) |" in line_with(
+        text, "`scaling/read`<br>reads one record |"
+    )
 
 
 def test_the_law_of_growth_stands_below() -> None:
@@ -52,7 +58,9 @@ def test_a_speed_up_has_its_interval_and_is_none_where_no_turns_were_taken() -> 
     run = scaled()
     read = next(one for one in scaling.series(run, scaling.THREADS) if one.name == "scaling/read")
     assert read.words.startswith("the rate of one thread, 1.92x [1.91x, 1.93x] with 2 threads, 1.85x [")
-    assert "| 1.92x [1.91x, 1.93x] |" in line_with("\n".join(scaling.section(Source(run, {}, {}))), "| `scaling/read` |")
+    assert "| 1.92x [1.91x, 1.93x] |" in line_with(
+        "\n".join(scaling.section(Source(run, {}, {}))), "| `scaling/read` |"
+    )
     run.contrasts = {}
     read = next(one for one in scaling.series(run, scaling.THREADS) if one.name == "scaling/read")
     assert (read.speed_up(2), read.words) == (None, "speed-up not run: the two took no turns")
@@ -62,7 +70,9 @@ def test_a_point_that_did_not_run_says_why_and_is_not_in_the_law() -> None:
     run = scaled()
     lost = run.benches["scaling/read/strata/1000000_records"]
     lost.state, lost.reasons, lost.points_ns = "skipped", ["no room for a million records"], []
-    assert "not run (skipped): no room for a million records" in line_with(told(run), "`scaling/read`<br>reads one small record")
+    assert "not run (skipped): no room for a million records" in line_with(
+        told(run), "`scaling/read`<br>reads one small record"
+    )
     (read, _) = scaling.series(run, "records")
     assert read.law == growth.fit([(x, row.bench.points_ns) for x, row in list(read.rows.items())[:3]], "records")
 

@@ -18,7 +18,12 @@ def a_png() -> bytes:
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0)) + chunk(b"IDAT", zlib.compress(b"\0\0")) + chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0))
+        + chunk(b"IDAT", zlib.compress(b"\0\0"))
+        + chunk(b"IEND", b"")
+    )
 
 
 def test_a_sealed_picture_is_one_and_every_change_shows(tmp_path: Path) -> None:
@@ -32,7 +37,11 @@ def test_a_sealed_picture_is_one_and_every_change_shows(tmp_path: Path) -> None:
     place, chunks = 8, []
     while place < len(sealed):
         (length,) = struct.unpack(">I", sealed[place : place + 4])
-        kind, data, (sum,) = sealed[place + 4 : place + 8], sealed[place + 8 : place + 8 + length], struct.unpack(">I", sealed[place + 8 + length : place + 12 + length])
+        kind, data, (sum,) = (
+            sealed[place + 4 : place + 8],
+            sealed[place + 8 : place + 8 + length],
+            struct.unpack(">I", sealed[place + 8 + length : place + 12 + length]),
+        )
         assert zlib.crc32(kind + data) == sum
         chunks.append(kind)
         place += 12 + length
@@ -44,7 +53,9 @@ def test_a_sealed_picture_is_one_and_every_change_shows(tmp_path: Path) -> None:
         assert picture.fault(tmp_path) is not None, at
 
 
-def test_the_page_of_another_run_and_another_console_are_other_pages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_page_of_another_run_and_another_console_are_other_pages(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     run = a_load_run()
     assert screenshots.of_load_page({}) is None
     page = screenshots.of_load_page({screenshots.SCENARIO: run})

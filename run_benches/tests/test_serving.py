@@ -20,8 +20,14 @@ def stand_in(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None
 
 
 @pytest.mark.parametrize("fault", [AssertionError, KeyboardInterrupt])
-def test_a_server_ends_with_its_block_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: type[BaseException]) -> None:
-    stand_in(tmp_path, monkeypatch, f'dirname "$2" > {tmp_path}/folder; echo $$ > "$2.new"; mv "$2.new" "$2"; exec sleep 1000')
+def test_a_server_ends_with_its_block_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: type[BaseException]
+) -> None:
+    stand_in(
+        tmp_path,
+        monkeypatch,
+        f'dirname "$2" > {tmp_path}/folder; echo $$ > "$2.new"; mv "$2.new" "$2"; exec sleep 1000',
+    )
     with pytest.raises(fault), serving.running("type T @table { id: ID! @primaryKey }") as url:
         assert Path((tmp_path / "folder").read_text().strip(), "schema.graphql").read_text().startswith("type T")
         raise fault

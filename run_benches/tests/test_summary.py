@@ -35,7 +35,10 @@ def test_rows_that_the_plan_left_out_are_counted_and_have_their_reason_below(mon
     scan = run.benches["storage/scan/strata/hundred"]
     scan.state, scan.reasons, scan.points_ns = "not_run", ["--quick leaves it out"], []
     tables_of, _, reasons = summary.text(run).partition("storage/scan/strata/hundred: not run: --quick leaves it out")
-    assert "storage (and 2 rows of floors and drivers, 1 row left out)" in tables_of and "scan/strata/hundred" not in tables_of
+    assert (
+        "storage (and 2 rows of floors and drivers, 1 row left out)" in tables_of
+        and "scan/strata/hundred" not in tables_of
+    )
     assert reasons, "told once"
 
 
@@ -51,7 +54,10 @@ def test_a_missed_goal_is_named_however_narrow_it_is(monkeypatch: pytest.MonkeyP
 
 
 def test_a_series_is_one_line_with_its_law(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "scaling/read by records: 900 ns at 1 k, 1.06 us at 1 M; grows by 1.06x for every tenfold of records" in told(200, monkeypatch)
+    assert (
+        "scaling/read by records: 900 ns at 1 k, 1.06 us at 1 M; grows by 1.06x for every tenfold of records"
+        in told(200, monkeypatch)
+    )
 
 
 def test_workloads_have_a_line_for_each_kind_of_operation_and_no_figure_of_few(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,12 +69,16 @@ def test_workloads_have_a_line_for_each_kind_of_operation_and_no_figure_of_few(m
 def test_a_peer_meets_no_goal(monkeypatch: pytest.MonkeyPatch) -> None:
     run = a_run()
     before = summary.census(run)
-    run.ratios["integration/read/strata/0_indexes_1_thread"] = Ratio("ran", [], "integration/read/sqlite/0_indexes_1_thread", None, None, [2.0] * 8, 2.0, 1.9, 2.1)
+    run.ratios["integration/read/strata/0_indexes_1_thread"] = Ratio(
+        "ran", [], "integration/read/sqlite/0_indexes_1_thread", None, None, [2.0] * 8, 2.0, 1.9, 2.1
+    )
     assert "goals: 2 met, 1 missed, 0 not shown, 1 not judged" in before
     assert "goals: 2 met, 1 missed, 0 not shown, 1 not judged" in summary.census(run)
 
 
-def test_what_the_tables_by_indexes_hold_is_not_told_twice_and_what_they_do_not_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_tables_by_indexes_hold_is_not_told_twice_and_what_they_do_not_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert "read/strata/0_indexes_1_thread" not in told(200, monkeypatch)
     run = a_run()
     run.benches["integration/read/strata/by_name"] = made_up.bench(3000, "reads one record by its name")
@@ -100,7 +110,9 @@ def test_a_missed_goal_says_by_how_much(monkeypatch: pytest.MonkeyPatch) -> None
     assert "missed by 46.7 ns (0.95)" in told(200, monkeypatch)
 
 
-def test_many_rows_without_a_figure_for_one_reason_are_one_line_and_few_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_rows_without_a_figure_for_one_reason_are_one_line_and_few_are_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     run = a_run()
     for number in range(5):
         left_out = made_up.bench(1.0, "a workload")
@@ -117,7 +129,11 @@ def test_strict_cannot_tell_a_goal_within_an_interval() -> None:
     held = run.ratios[id]
     run.ratios = {id: held}
     assert held.low is not None and held.high is not None
-    for at_least, code in ((held.low, Exit.FINE), ((held.low + held.high) / 2, Exit.NOTHING), (1.1 * held.high, Exit.FAILED)):
+    for at_least, code in (
+        (held.low, Exit.FINE),
+        ((held.low + held.high) / 2, Exit.NOTHING),
+        (1.1 * held.high, Exit.FAILED),
+    ):
         held.at_least = at_least
         assert summary.exit_code(run, strict=True) == code
         assert summary.exit_code(run, strict=False) == Exit.FINE

@@ -1,4 +1,5 @@
-"""Surroundings in which nothing is wrong with the project: homes that are none, other users' folders, a run that is under way, defects."""
+"""Surroundings in which nothing is wrong with the project: homes that are none, other users' folders, a run that is
+under way, defects."""
 
 import os
 import signal
@@ -38,7 +39,14 @@ def test_without_a_home_the_cache_is_elsewhere(checkout: Checkout, tmp_path: Pat
 def test_a_cache_folder_that_is_no_absolute_path_does_not_count(checkout: Checkout, tmp_path: Path, word: str) -> None:
     assert checkout.run("runs", HOME=str(tmp_path), XDG_CACHE_HOME=word).returncode == 0
     code = "from run_benches import places; print(places.CACHE)"
-    found = subprocess.run([sys.executable, "-c", code], cwd=checkout.root, env=os.environ | {"HOME": str(tmp_path), "XDG_CACHE_HOME": word}, capture_output=True, text=True, check=True)
+    found = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=checkout.root,
+        env=os.environ | {"HOME": str(tmp_path), "XDG_CACHE_HOME": word},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert found.stdout.strip() == str(tmp_path / ".cache" / "strata")
 
 
@@ -70,8 +78,16 @@ def test_a_path_may_be_no_text(tmp_path: Path) -> None:
     assert done.returncode == 0, done
 
 
-def test_a_defect_is_an_error_and_no_verdict(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    for defect in (KeyError("x"), RecursionError(), AssertionError("y"), MemoryError(), FileNotFoundError(2, "No such file", "z")):
+def test_a_defect_is_an_error_and_no_verdict(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for defect in (
+        KeyError("x"),
+        RecursionError(),
+        AssertionError("y"),
+        MemoryError(),
+        FileNotFoundError(2, "No such file", "z"),
+    ):
 
         def carry_out(options: object, arguments: object, defect: Exception = defect) -> int:
             raise defect
@@ -85,7 +101,9 @@ def test_a_defect_is_an_error_and_no_verdict(monkeypatch: pytest.MonkeyPatch, ca
 def test_doctor_measures_nothing_beside_a_run(checkout: Checkout) -> None:
     assert checkout.run(*QUICK).returncode == 0, "it is built now"
     checkout.trouble("storage/create/strata/0_index_1t hang\n")
-    run = subprocess.Popen(checkout.command(*QUICK), env=checkout.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    run = subprocess.Popen(
+        checkout.command(*QUICK), env=checkout.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
         while len(list((checkout.root / "runs").glob("2*.json"))) < 2:
             time.sleep(0.05)

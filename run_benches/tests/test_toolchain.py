@@ -1,4 +1,5 @@
-"""What a build needs, but for what it inherits: asked for before it begins, on machines that have it, lack it, or have something that only looks like it."""
+"""What a build needs, but for what it inherits: asked for before it begins, on machines that have it, lack it, or have
+something that only looks like it."""
 
 import shutil
 import subprocess
@@ -38,7 +39,10 @@ class Machine:
 
     def build(self, path: str = "null") -> None:
         """RocksDB is compiled, with the libclang at this path."""
-        for folder, file, text in (("build/x-librocksdb-sys-1", "output", ""), (".fingerprint/x-librocksdb-sys-1", "run-build-script-build.json", FINGERPRINT.format(path=path))):
+        for folder, file, text in (
+            ("build/x-librocksdb-sys-1", "output", ""),
+            (".fingerprint/x-librocksdb-sys-1", "run-build-script-build.json", FINGERPRINT.format(path=path)),
+        ):
             (self.target / "release" / folder).mkdir(parents=True, exist_ok=True)
             (self.target / "release" / folder / file).write_text(text)
 
@@ -75,10 +79,18 @@ def test_what_the_system_has_is_not_asked_for(machine: Machine, monkeypatch: pyt
 
 def test_another_library_or_half_of_one_is_refused_before_the_build(machine: Machine, stub: Path) -> None:
     machine.wheel = machine.root / "libclang-cpp.so.14"
-    subprocess.run(["cc", "-shared", "-x", "c", "-o", machine.wheel, "-"], input="void clang_other(void) {}", text=True, check=True)
-    for content, complaint in ((machine.wheel.read_bytes(), "undefined symbol: clang_getClangVersion"), (stub.read_bytes()[:5000], ""), (b"", "file too short")):
+    subprocess.run(
+        ["cc", "-shared", "-x", "c", "-o", machine.wheel, "-"], input="void clang_other(void) {}", text=True, check=True
+    )
+    for content, complaint in (
+        (machine.wheel.read_bytes(), "undefined symbol: clang_getClangVersion"),
+        (stub.read_bytes()[:5000], ""),
+        (b"", "file too short"),
+    ):
         machine.wheel.write_bytes(content)
-        with pytest.raises(Complaint, match=f"the libclang of run_benches/setup/libclang.txt cannot be used here: .*{complaint}"):
+        with pytest.raises(
+            Complaint, match=f"the libclang of run_benches/setup/libclang.txt cannot be used here: .*{complaint}"
+        ):
             libclang.ensure(machine.target)
         assert not machine.local.exists()
 
@@ -143,7 +155,9 @@ def of(monkeypatch: pytest.MonkeyPatch, folder: Path, config: str, arch: str = "
     monkeypatch.setattr(toolchain, "_said", lambda *command: said[command[1]])
 
 
-def test_flags_that_apply_are_joined_and_replace_those_of_build(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_flags_that_apply_are_joined_and_replace_those_of_build(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     of(monkeypatch, tmp_path, CONFIG)
     assert provenance.how_built().flags == "everywhere -C target-feature=+sse4.2,+pclmulqdq -C nested host"
     of(monkeypatch, tmp_path, CONFIG, "aarch64")
@@ -165,7 +179,9 @@ def test_the_flags_of_this_checkout_are_stored() -> None:
         ("", ""),
     ],
 )
-def test_an_older_processor_is_told_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cpuinfo: str, lacks: str) -> None:
+def test_an_older_processor_is_told_at_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cpuinfo: str, lacks: str
+) -> None:
     (tmp_path / "cpuinfo").write_text(cpuinfo)
     of(monkeypatch, tmp_path, CONFIG)
     if lacks:
@@ -184,7 +200,9 @@ def test_no_space_is_said_before_the_build(monkeypatch: pytest.MonkeyPatch, tmp_
         toolchain._check_space(toolchain.target_folder())
 
 
-def test_the_target_folder_is_the_one_that_cargo_is_configured_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_target_folder_is_the_one_that_cargo_is_configured_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.delenv("CARGO_TARGET_DIR", raising=False)
     monkeypatch.setenv("CARGO_BUILD_TARGET_DIR", str(tmp_path / "configured"))
     toolchain._configured_target.cache_clear()

@@ -32,7 +32,8 @@ def test_a_clear_shift_is_a_change(middle: float, mean: float) -> None:
 
 
 def test_the_p_is_that_of_both_tails() -> None:
-    """Two hundred samples of scatter 1 whose means are a tenth apart: Welch's t is 1, and a normal value is that far out in 32 %."""
+    """Two hundred samples of scatter 1 whose means are a tenth apart: Welch's t is 1, and a normal value is that far
+    out in 32 %."""
     old = [statistics.NormalDist().inv_cdf((at + 0.5) / 200) for at in range(200)]
     change = usual_tools.change([100 + one for one in old], [100.1 + one for one in old], 4)
     assert change and change.p == pytest.approx(0.317, abs=0.04)

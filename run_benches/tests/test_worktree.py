@@ -20,7 +20,9 @@ def numbers(workspace: Workspace) -> dict[int, str]:
 
 
 @pytest.mark.parametrize("order", [(1, 2, 1), (2, 1, 2)])
-def test_each_revision_answers_for_itself_in_any_order(workspace: Workspace, numbers: dict[int, str], order: tuple[int, ...]) -> None:
+def test_each_revision_answers_for_itself_in_any_order(
+    workspace: Workspace, numbers: dict[int, str], order: tuple[int, ...]
+) -> None:
     for number in order:
         assert workspace.answers(numbers[number]) == [f"first {number}", f"second {number}"]
         shutil.rmtree(workspace.cache / "builds")
@@ -28,7 +30,11 @@ def test_each_revision_answers_for_itself_in_any_order(workspace: Workspace, num
 
 def test_the_times_of_files_do_not_matter(workspace: Workspace, numbers: dict[int, str]) -> None:
     early = ["import os", "plain = worktree.checkout", "def checkout(tree):", "    plain(tree)"]
-    early += ["    for path in worktree.TREE.rglob('*'):", "        os.utime(path, (1e9, 1e9))", "worktree.checkout = checkout"]
+    early += [
+        "    for path in worktree.TREE.rglob('*'):",
+        "        os.utime(path, (1e9, 1e9))",
+        "worktree.checkout = checkout",
+    ]
     for number in (1, 2, 1):
         built = f"built = worktree.build_side(revisions.resolve({numbers[number]!r}), 'a', layers=['second'])"
         executable = workspace.python(*early, built, "print(built['second'].executable)")
@@ -47,7 +53,9 @@ def test_crates_of_others_are_taken_over_from_the_user(workspace: Workspace) -> 
     (other / "src").mkdir(parents=True)
     (other / "Cargo.toml").write_text('[package]\nname = "other"\nedition = "2024"\n')
     (other / "src/lib.rs").write_text("")
-    workspace.write("Cargo.toml", (workspace.root / "Cargo.toml").read_text() + f'[dependencies]\nother = {{ path = "{other}" }}\n')
+    workspace.write(
+        "Cargo.toml", (workspace.root / "Cargo.toml").read_text() + f'[dependencies]\nother = {{ path = "{other}" }}\n'
+    )
     workspace.write("target/release/build/fake-librocksdb-sys-0/output", "")
     workspace.call("cargo", "bench", "--no-run")
     workspace.build(workspace.commit())
@@ -110,7 +118,9 @@ def test_features_and_layers_are_chosen(workspace: Workspace, numbers: dict[int,
 def test_a_kept_build_is_not_built_again(workspace: Workspace, numbers: dict[int, str]) -> None:
     built = workspace.build(numbers[2])
     shutil.rmtree(workspace.cache / "tree")
-    assert workspace.build("HEAD", "b") == built and workspace.build(numbers[2], options="layers=['first']") == {"first": built["first"]}
+    assert workspace.build("HEAD", "b") == built and workspace.build(numbers[2], options="layers=['first']") == {
+        "first": built["first"]
+    }
     assert not (workspace.cache / "tree").exists()
 
 
@@ -135,9 +145,14 @@ def test_the_builds_that_were_used_last_are_kept(workspace: Workspace) -> None:
         workspace.number(number)
         for word in (workspace.commit(), again):
             build = f"built = worktree.build_side(revisions.resolve({word!r}), 'a', layers=['second'])"
-            names.append(workspace.python("worktree.KEPT_BUILDS = 2", build, "print(built['second'].executable.parent.name)"))
+            names.append(
+                workspace.python("worktree.KEPT_BUILDS = 2", build, "print(built['second'].executable.parent.name)")
+            )
     two, _, three, two_again, four, _ = names
-    assert two == two_again != three and {folder.name for folder in (workspace.cache / "builds").iterdir()} == {two, four}
+    assert two == two_again != three and {folder.name for folder in (workspace.cache / "builds").iterdir()} == {
+        two,
+        four,
+    }
 
 
 def test_a_program_is_that_of_its_revision_and_is_kept(workspace: Workspace) -> None:
@@ -149,7 +164,9 @@ def test_a_program_is_that_of_its_revision_and_is_kept(workspace: Workspace) -> 
     name = tomllib.loads((workspace.root / "Cargo.toml").read_text())["package"]["name"]
     for number, commit in ((1, one), (2, two), (1, one)):
         assert workspace.call(workspace.python(build.format(commit, name))) == f"program {number}"
-    (kept,) = (folder for folder in (workspace.cache / "builds").iterdir() if workspace.call(folder / name) == "program 1")
+    (kept,) = (
+        folder for folder in (workspace.cache / "builds").iterdir() if workspace.call(folder / name) == "program 1"
+    )
     (kept / name).write_text("#!/bin/sh\necho kept\n")
     assert workspace.call(workspace.python(build.format(one, name))) == "kept"
 
@@ -181,10 +198,15 @@ def test_the_repository_of_the_user_is_left_alone(workspace: Workspace) -> None:
 
 def test_a_folder_inside_the_checkout_is_refused(workspace: Workspace) -> None:
     with pytest.raises(AssertionError, match="lies in the checkout"):
-        workspace.python("worktree.build_side(revisions.resolve('HEAD'), 'a')", STRATA_COMPARE_DIR=str(workspace.root / "target" / "compare"))
+        workspace.python(
+            "worktree.build_side(revisions.resolve('HEAD'), 'a')",
+            STRATA_COMPARE_DIR=str(workspace.root / "target" / "compare"),
+        )
 
 
 def test_a_revision_that_does_not_compile_is_one_line(workspace: Workspace) -> None:
     workspace.write("src/number.rs", "pub fn number() -> u32 { true }")
-    with pytest.raises(AssertionError, match="Complaint: the build of side b, HEAD failed: error\\[E0308\\]: mismatched types"):
+    with pytest.raises(
+        AssertionError, match="Complaint: the build of side b, HEAD failed: error\\[E0308\\]: mismatched types"
+    ):
         workspace.build(workspace.commit() and "HEAD", "b")

@@ -2,9 +2,9 @@
 
     .venv/bin/python -m run_benches.tests.told FOLDER
 
-Why: a change of form must not change what is told. What is written before such a change and after it is the same by `diff -r`, or the
-commit says what differs and why. What the repository keeps is told through the commands. A comparison of benches, which it does not keep,
-is made up, and told through the functions that the commands call.
+Why: a change of form must not change what is told. What is written before such a change and after it is the same by
+`diff -r`, or the commit says what differs and why. What the repository keeps is told through the commands. A comparison
+of benches, which it does not keep, is made up, and told through the functions that the commands call.
 """
 
 import contextlib
@@ -15,8 +15,8 @@ from functools import partial
 from pathlib import Path
 from unittest import mock
 
-from run_benches.calibrate.error_rates import Results
 from run_benches import scratch, serialization
+from run_benches.calibrate.error_rates import Results
 from run_benches.cli import command_line, commands
 from run_benches.render import calibration_report, comparison_report, explanation, forest, tables
 from run_benches.store import load_comparisons, pool
@@ -86,9 +86,10 @@ def _comparisons() -> dict[str, Comparison]:
 
 def _tell(folder: Path, name: str, compared: Comparison) -> None:
     for width in WIDTHS:
-        with mock.patch.object(tables, "room", lambda: width):
+        with mock.patch.object(tables, "room", lambda width=width: width):
             for words, everything in (("", False), (" all", True)):
-                _write(folder / f"comparison {name}{words} {width}.txt", lambda: comparison_report.text(compared, Path("runs/compare.json"), everything))
+                text = partial(comparison_report.text, compared, Path("runs/compare.json"), everything)
+                _write(folder / f"comparison {name}{words} {width}.txt", text)
     _write(folder / f"comparison {name}.md", lambda: comparison_report.markdown(compared))
     _write(folder / f"comparison {name}.json", lambda: serialization.text(compared))
     _write(folder / f"explain {name}.txt", lambda: "\n".join(explanation.explain(compared, id) for id in compared.rows))

@@ -1,8 +1,9 @@
 """Clients that people use, each once through what the server offers: records, lists in pages, the change feed, blobs.
 
-Why, where the tests of the server send what they like, byte by byte: a library has habits of its own (how it writes a path, what it does
-with a `Link`, which codings it accepts, when it gives out a line of a stream), and a generator leaves out what it does not understand.
-Not collected with the other tests, for they need what only `test --full` installs.
+Why, where the tests of the server send what they like, byte by byte: a library has habits of its own (how it writes a
+path, what it does with a `Link`, which codings it accepts, when it gives out a line of a stream), and a generator
+leaves out what it does not understand. Not collected with the other tests, for they need what only `test --full`
+installs.
 """
 
 import importlib
@@ -102,7 +103,15 @@ def client(request: pytest.FixtureRequest, server: str) -> Client:
 
 @pytest.mark.parametrize("key", IDS)
 def test_a_record_is_created_read_changed_replaced_and_deleted(client: Client, key: str) -> None:
-    record = {"id": key, "name": "Lámp", **NOTHING, "price": 2.5, "made": "2024-02-29", "tags": ["new", "ü"], "details": {"of": [1, None]}}
+    record = {
+        "id": key,
+        "name": "Lámp",
+        **NOTHING,
+        "price": 2.5,
+        "made": "2024-02-29",
+        "tags": ["new", "ü"],
+        "details": {"of": [1, None]},
+    }
     created = client.ask("POST", "/Thing", json=record)
     path, etag = created.headers["location"], created.headers["etag"]
     assert (created.status_code, path, created.json()) == (201, f"/Thing/{quote(key, safe='')}", record)
@@ -125,16 +134,26 @@ def test_a_record_is_created_read_changed_replaced_and_deleted(client: Client, k
 
 
 def test_a_list_is_filtered_sorted_and_read_in_pages(client: Client) -> None:
-    records = [{"id": f"t{number:02}", "name": f"Thing {number % 3}", **NOTHING, "price": number / 4, "brandId": "nord"} for number in range(50)]
+    records = [
+        {"id": f"t{number:02}", "name": f"Thing {number % 3}", **NOTHING, "price": number / 4, "brandId": "nord"}
+        for number in range(50)
+    ]
     assert client.ask("POST", "/Brand", json={"id": "nord", "name": "Nord & Söhne"}).status_code == 201
     assert client.ask("POST", "/Thing", json=records).json() == records
 
     whole = client.ask("GET", "/Thing?sort=id")
-    assert whole.headers["content-encoding"] in ("gzip", "br", "zstd") and whole.json() == records, "the library has asked for a coding, and undone it"
+    assert whole.headers["content-encoding"] in ("gzip", "br", "zstd") and whole.json() == records, (
+        "the library has asked for a coding, and undone it"
+    )
     found = client.ask("GET", "/Thing?price=gt=11.5&sort=-price&select=id,brand{name}")
     assert found.json() == [{"id": f"t{number}", "brand": {"name": "Nord & Söhne"}} for number in (49, 48, 47)]
-    assert client.ask("GET", f"/Brand?name=={quote('Nord & Söhne', safe='')}").json() == [{"id": "nord", "name": "Nord & Söhne"}]
-    assert client.ask("GET", "/Thing", params={"brandId": "nord", "limit": 2, "select": "price"}).json() == [{"price": 0}, {"price": 0.25}]
+    assert client.ask("GET", f"/Brand?name=={quote('Nord & Söhne', safe='')}").json() == [
+        {"id": "nord", "name": "Nord & Söhne"}
+    ]
+    assert client.ask("GET", "/Thing", params={"brandId": "nord", "limit": 2, "select": "price"}).json() == [
+        {"price": 0},
+        {"price": 0.25},
+    ]
 
     page = client.ask("GET", "/Thing?name==Thing%200&sort=-id&limit=7&select=id")
     pages = [page.json()]
@@ -146,7 +165,8 @@ def test_a_list_is_filtered_sorted_and_read_in_pages(client: Client) -> None:
 
 
 def events(lines: Iterator[str]) -> Iterator[dict[str, str]]:
-    """The events of a stream, as its standard has them read: fields of one line each, and a blank line; without data there is none."""
+    """The events of a stream, as its standard has them read: fields of one line each, and a blank line; without data
+    there is none."""
     fields: dict[str, str] = {}
     for line in lines:
         name, _, value = line.partition(":")
@@ -167,7 +187,11 @@ def test_changes_come_as_they_are_made_and_again_after_an_event(client: Client, 
         assert client.ask("DELETE", "/Thing/a%2Fb").status_code == 204
         seen = [first, next(feed), next(feed)]
     record = {"id": "a/b", "name": "Lámp", **NOTHING}
-    assert [(event["event"], json.loads(event["data"])) for event in seen] == [("put", record), ("put", record | {"stock": 3}), ("delete", {"id": "a/b"})]
+    assert [(event["event"], json.loads(event["data"])) for event in seen] == [
+        ("put", record),
+        ("put", record | {"stock": 3}),
+        ("delete", {"id": "a/b"}),
+    ]
     with client.lines(f"{followed}?stream=sse", {"Last-Event-ID": first["id"]}) as lines:
         feed = events(lines)
         assert [next(feed), next(feed)] == seen[1:]
@@ -185,7 +209,11 @@ def test_a_blob_is_written_read_in_part_replaced_and_deleted(client: Client, key
     assert (read.status_code, read.headers["content-type"], read.headers["etag"]) == (200, "image/png", etag)
     assert read.content == PICTURE and "content-encoding" not in read.headers
     part = client.ask("GET", path, headers={"Range": "bytes=250-259", "If-Range": etag})
-    assert (part.status_code, part.headers["content-range"], part.content) == (206, "bytes 250-259/256000", PICTURE[250:260])
+    assert (part.status_code, part.headers["content-range"], part.content) == (
+        206,
+        "bytes 250-259/256000",
+        PICTURE[250:260],
+    )
     assert client.ask("GET", path, headers={"Range": "bytes=256000-"}).status_code == 416
     assert client.ask("GET", path, headers={"If-None-Match": etag}).status_code == 304
 
@@ -197,8 +225,11 @@ def test_a_blob_is_written_read_in_part_replaced_and_deleted(client: Client, key
     assert client.ask("GET", path).status_code == 404
 
 
-UNKNOWN = re.compile(r"Unsupported content.type (application/(cbor|msgpack|x-ndjson|openmetrics-text)|text/plain|\*/\*)")
-"""What the generator has no code for: some media types, and bytes of any. It leaves out only an operation whose body has no other type."""
+UNKNOWN = re.compile(
+    r"Unsupported content.type (application/(cbor|msgpack|x-ndjson|openmetrics-text)|text/plain|\*/\*)"
+)
+"""What the generator has no code for: some media types, and bytes of any. It leaves out only an operation whose body
+has no other type."""
 
 
 WARNING = r"^WARNING parsing (.+) within .+?\.( Endpoint will not be generated\.)?\n\n(.+)$"
@@ -206,14 +237,17 @@ WARNING = r"^WARNING parsing (.+) within .+?\.( Endpoint will not be generated\.
 
 
 class Generated:
-    """A package that openapi-python-client makes of a server's document with its own settings, but for a formatter that it would call."""
+    """A package that openapi-python-client makes of a server's document with its own settings, but for a formatter that
+    it would call."""
 
     def __init__(self, url: str, folder: Path) -> None:
         self.folder, self._url = folder / f"made_{folder.name}", url
         (folder / "settings.json").write_text(json.dumps({"post_hooks": []}), encoding="utf-8")
         options = ["--meta", "none", "--config", f"{folder}/settings.json", "--output-path", str(self.folder)]
         command = [sys.executable, "-m", "openapi_python_client", "generate", "--url", f"{url}/_openapi.json", *options]
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        )
         assert done.returncode == 0, done.stdout
         self.warnings: list[tuple[str, str, str]] = re.findall(WARNING, done.stdout, re.MULTILINE)
         assert len(self.warnings) == done.stdout.count("WARNING"), done.stdout
@@ -235,10 +269,16 @@ def generated(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> G
 
 
 def test_a_generated_client_leaves_out_what_its_generator_does_not_know_and_nothing_else(generated: Generated) -> None:
-    assert {operation for operation, left_out, _ in generated.warnings if left_out} == {f"POST /{table}/query" for table in ("Thing", "Brand", "Photo")}
+    assert {operation for operation, left_out, _ in generated.warnings if left_out} == {
+        f"POST /{table}/query" for table in ("Thing", "Brand", "Photo")
+    }
     assert [warning for warning in generated.warnings if not UNKNOWN.search(warning[2])] == []
     made = {path.stem for path in generated.folder.glob("api/*/*.py")}
-    of_records = {f"{verb}_{table}" for verb in ("create", "read", "list", "replace", "merge", "delete") for table in ("thing", "brand", "photo")}
+    of_records = {
+        f"{verb}_{table}"
+        for verb in ("create", "read", "list", "replace", "merge", "delete")
+        for table in ("thing", "brand", "photo")
+    }
     assert made >= of_records | {f"{verb}_blob_photo_picture" for verb in ("read", "write", "delete")}
 
 
@@ -246,10 +286,28 @@ def test_a_generated_client_leaves_out_what_its_generator_does_not_know_and_noth
 def test_a_generated_client_does_what_it_is_named_for(generated: Generated, key: str) -> None:
     models, call = generated.module("models"), generated.call
     created = call("thing", "create_thing", body=models.ThingNew(name="Lámp", id=key, price=2.5))
-    assert (created.status_code, created.parsed.to_dict()) == (201, {"id": key, "name": "Lámp", **NOTHING, "price": 2.5})
-    replaced = call("thing", "replace_thing", key, body=models.ThingWhole(name="Torch", tags=["ü"]), if_match=created.headers["etag"])
-    assert (replaced.status_code, replaced.parsed.to_dict()) == (200, {"id": key, "name": "Torch", **NOTHING, "tags": ["ü"]})
-    changed = call("thing", "merge_thing", key, body=models.ThingPatch(stock=7), if_match=f'"0000000000000000", {replaced.headers["etag"]}')
+    assert (created.status_code, created.parsed.to_dict()) == (
+        201,
+        {"id": key, "name": "Lámp", **NOTHING, "price": 2.5},
+    )
+    replaced = call(
+        "thing",
+        "replace_thing",
+        key,
+        body=models.ThingWhole(name="Torch", tags=["ü"]),
+        if_match=created.headers["etag"],
+    )
+    assert (replaced.status_code, replaced.parsed.to_dict()) == (
+        200,
+        {"id": key, "name": "Torch", **NOTHING, "tags": ["ü"]},
+    )
+    changed = call(
+        "thing",
+        "merge_thing",
+        key,
+        body=models.ThingPatch(stock=7),
+        if_match=f'"0000000000000000", {replaced.headers["etag"]}',
+    )
     assert (changed.status_code, changed.parsed.stock, changed.parsed.tags) == (200, 7, ["ü"])
     stale = call("thing", "merge_thing", key, body=models.ThingPatch(stock=8), if_match=created.headers["etag"])
     assert (stale.status_code, stale.parsed.type_) == (412, "urn:strata:error:stale")

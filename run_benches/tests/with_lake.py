@@ -1,8 +1,9 @@
-"""`strata-lake` over kills, races and foreign hands: whatever happened, two foreign readers find each event of the stream once in the table.
+"""`strata-lake` over kills, races and foreign hands: whatever happened, two foreign readers find each event of the
+stream once in the table.
 
-Why with real components: what doubles rows is a lost answer, a retry or a conflict of a real catalogue. Each test runs on a file of SQLite
-with a local folder, and on SeaweedFS, object store and REST catalogue in one. Not collected with the other tests, for they need what only
-`test --full` installs, and the build of `lake/`.
+Why with real components: what doubles rows is a lost answer, a retry or a conflict of a real catalogue. Each test runs
+on a file of SQLite with a local folder, and on SeaweedFS, object store and REST catalogue in one. Not collected with
+the other tests, for they need what only `test --full` installs, and the build of `lake/`.
 """
 
 import importlib
@@ -64,7 +65,10 @@ class World:
         """Appends events with all that an event may have, the partitions in turn."""
         events = []
         for at in range(self.sent, self.sent + number):
-            event: dict[str, object] = {"payload": {"n": at, "text": 'a "quoted" \\ line\n and ü ' + "x" * (at % 50)}, "partition": at % PARTITIONS}
+            event: dict[str, object] = {
+                "payload": {"n": at, "text": 'a "quoted" \\ line\n and ü ' + "x" * (at % 50)},
+                "partition": at % PARTITIONS,
+            }
             event |= {"key": f"key {at % 7}"} if at % 3 == 0 else {}
             event |= {"idempotencyKey": f"once {at}"} if at % 5 == 0 else {}
             event |= {"timestampMs": at} if at % 2 == 0 else {}
@@ -85,7 +89,9 @@ class World:
     def waits_for_all(self, copying: processes.Process) -> None:
         """Waits until all events are copied, and the group is moved."""
         deadline = time.monotonic() + 60
-        while (group := self.server.ask("GET", f"/{STREAM}/consumers/lake"))[0] != 200 or any(one["lag"] for one in group[1]["offsets"]):
+        while (group := self.server.ask("GET", f"/{STREAM}/consumers/lake"))[0] != 200 or any(
+            one["lag"] for one in group[1]["offsets"]
+        ):
             assert copying.poll() is None and time.monotonic() < deadline
             time.sleep(0.1)
 
@@ -129,7 +135,9 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
 @contextmanager
 def running(copier: Copier, signal_at: str | None = None) -> Iterator[processes.Process]:
     """One that copies until the block ends."""
-    process = processes.start(copier.command(), env=copier.environment(signal_at), stdout=processes.DEVNULL, stderr=processes.DEVNULL)
+    process = processes.start(
+        copier.command(), env=copier.environment(signal_at), stdout=processes.DEVNULL, stderr=processes.DEVNULL
+    )
     try:
         yield process
     finally:
@@ -346,7 +354,9 @@ def test_snapshots_expire_and_orphans_go(world: World) -> None:
     world.append(20)
     assert world.copier().once("written=KILL").returncode == -signal.SIGKILL
     done = world.copier("--drop-orphans").once()
-    assert done.returncode == 0 and "Click: 0 files removed" in done.stdout, "they may be of a commit that is being made"
+    assert done.returncode == 0 and "Click: 0 files removed" in done.stdout, (
+        "they may be of a commit that is being made"
+    )
     world.holds()
     if isinstance(world.lakehouse, Sql):
         long_ago = time.time() - 2 * 24 * 60 * 60
@@ -381,7 +391,9 @@ def test_a_credential_that_is_wrong_is_not_shown(tmp_path: Path) -> None:
     with made(tmp_path, "rest") as world:
         world.append(10)
         assert isinstance(world.lakehouse, Rest)
-        world.lakehouse = Rest(world.lakehouse.uri, world.lakehouse.warehouse, world.lakehouse.s3_endpoint, ("lake", "wrong-secret"))
+        world.lakehouse = Rest(
+            world.lakehouse.uri, world.lakehouse.warehouse, world.lakehouse.s3_endpoint, ("lake", "wrong-secret")
+        )
         world.refused()
 
 
@@ -408,9 +420,16 @@ def test_a_full_disk_is_said_in_a_line_and_loses_nothing(tmp_path: Path) -> None
         grow = "".join(f"mount -o remount,size={size} {disk}; {copy} >&2; echo $?; " for size in SMALL_DISKS)
         script = f"mount -t tmpfs -o size=4k tmpfs {disk}; {grow} cp -a {disk} {kept}"
         done = processes.told(["unshare", "--map-root-user", "--mount", "sh", "-c", script])
-        codes, lines = done.stdout.split(), [line for line in done.stderr.splitlines() if line.startswith("strata-lake: ")]
-        assert codes == sorted(codes, reverse=True) and set(codes) == {"0", "2"} and len(lines) == codes.count("2"), done.stderr
-        assert all("make room" in line for line in lines) and any("os error 28" in line for line in lines), "\n".join(lines)
+        codes, lines = (
+            done.stdout.split(),
+            [line for line in done.stderr.splitlines() if line.startswith("strata-lake: ")],
+        )
+        assert codes == sorted(codes, reverse=True) and set(codes) == {"0", "2"} and len(lines) == codes.count("2"), (
+            done.stderr
+        )
+        assert all("make room" in line for line in lines) and any("os error 28" in line for line in lines), "\n".join(
+            lines
+        )
         disk.rmdir()
         kept.rename(disk)
         world.holds()
@@ -421,7 +440,10 @@ def test_what_the_document_shows(tmp_path: Path) -> None:
     blocks = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
     assert [kind for kind, _ in blocks] == ["", "graphql", "", "sh", "", "", "python", "python"]
     _, schema, start, append, appended, copy, *read = [block for _, block in blocks]
-    for name, place in (("strata", toolchain.target_folder() / "release" / "strata"), ("strata-lake", copying.program())):
+    for name, place in (
+        ("strata", toolchain.target_folder() / "release" / "strata"),
+        ("strata-lake", copying.program()),
+    ):
         (tmp_path / name).symlink_to(place)
     (tmp_path / "schema.graphql").write_text(schema, encoding="utf-8")
     with socket.socket() as one:

@@ -1,4 +1,5 @@
-"""A repository with two tiny crates and one number, which real cargo builds in a second: what two revisions of it answer is known.
+"""A repository with two tiny crates and one number, which real cargo builds in a second: what two revisions of it
+answer is known.
 
 Why a process for each question: where things lie is read from the place of the package when it is imported.
 """
@@ -60,28 +61,53 @@ class Workspace:
 
     def number(self, number: int) -> None:
         """Changes the one constant on which the answers rest."""
-        factor = "if cfg!(feature = \"double\") { 2 } else { 1 }"
+        factor = 'if cfg!(feature = "double") { 2 } else { 1 }'
         self.write("src/number.rs", f"#[inline(never)]\npub fn number() -> u32 {{\n    {number} * {factor}\n}}\n")
 
     def commit(self) -> str:
         """Commits everything; returns the hash."""
         self.call("git", "add", "-A")
-        self.call("git", "-c", "user.name=test", "-c", "user.email=test", "commit", "-q", "--allow-empty", "-m", "a commit")
+        self.call(
+            "git", "-c", "user.name=test", "-c", "user.email=test", "commit", "-q", "--allow-empty", "-m", "a commit"
+        )
         return self.call("git", "rev-parse", "HEAD")
 
     def call(self, *command: str | Path, **environment: str) -> str:
-        done = subprocess.run(command, cwd=self.root, env=self.environment() | environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, cwd=self.root, env=self.environment() | environment, capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
     def environment(self) -> dict[str, str]:
-        scrubbed = {name: value for name, value in os.environ.items() if not name.startswith(("CARGO_", "RUST", "STRATA_", "GIT_", "PYTHONDONTWRITE"))}
-        paths = {"STRATA_COMPARE_DIR": self.cache, "XDG_CACHE_HOME": self.cache, "CARGO_TARGET_DIR": self.root / "target", "PYTHONPATH": self.root, "GIT_CONFIG_GLOBAL": os.devnull}
+        scrubbed = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("CARGO_", "RUST", "STRATA_", "GIT_", "PYTHONDONTWRITE"))
+        }
+        paths = {
+            "STRATA_COMPARE_DIR": self.cache,
+            "XDG_CACHE_HOME": self.cache,
+            "CARGO_TARGET_DIR": self.root / "target",
+            "PYTHONPATH": self.root,
+            "GIT_CONFIG_GLOBAL": os.devnull,
+        }
         return scrubbed | {name: str(path) for name, path in paths.items()} | {"CARGO_NET_OFFLINE": "true"}
 
     def python(self, *lines: str, **environment: str) -> str:
         """What the code prints that runs with this repository as its checkout."""
-        return self.call(sys.executable, "-c", "\n".join(["from run_benches.compare import revisions, worktree", "from run_benches.measure import relink", *lines]), **environment)
+        return self.call(
+            sys.executable,
+            "-c",
+            "\n".join(
+                [
+                    "from run_benches.compare import revisions, worktree",
+                    "from run_benches.measure import relink",
+                    *lines,
+                ]
+            ),
+            **environment,
+        )
 
     def build(self, commit: str, side: str = "a", options: str = "") -> dict[str, tuple[Path, str]]:
         """Executable and code of each target of a side."""
@@ -103,7 +129,12 @@ class Workspace:
 def stub(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A library that passes for libclang: nothing here needs it, and nothing is installed."""
     library = tmp_path_factory.mktemp("libclang") / "libclang.so"
-    subprocess.run(["cc", "-shared", "-x", "c", "-o", library, "-"], input="void clang_getClangVersion(void) {}", text=True, check=True)
+    subprocess.run(
+        ["cc", "-shared", "-x", "c", "-o", library, "-"],
+        input="void clang_getClangVersion(void) {}",
+        text=True,
+        check=True,
+    )
     return library
 
 

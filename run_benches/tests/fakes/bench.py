@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""A bench binary without a bench: speaks the harness's interface, measures nothing, and misbehaves where `FAKE_TROUBLE` in its own
-folder says so (`<row id> hang|crash|lose|refuse|refuse_once`; what hangs has made a store, and has started a process in a group of its
-own). Times follow from the ids, so that tests know what to expect.
+"""A bench binary without a bench: speaks the harness's interface, measures nothing, and misbehaves where `FAKE_TROUBLE`
+in its own folder says so (`<row id> hang|crash|lose|refuse|refuse_once`; what hangs has made a store, and has started a
+process in a group of its own). Times follow from the ids, so that tests know what to expect.
 
-The runner passes on no environment of ours, hence the file beside it. Imports stand where they are needed, since a pair starts two of
-these, and a run hundreds.
+The runner passes on no environment of ours, hence the file beside it. Imports stand where they are needed, since a pair
+starts two of these, and a run hundreds.
 """
 
 import os
@@ -13,7 +13,14 @@ import sys
 HOME, _, NAME = os.path.abspath(__file__).rpartition("/")
 LAYER = NAME.partition("-")[0]
 SENTINELS = ("integers", "byte_scan", "copy", "chase")
-BASE_NS = {**dict.fromkeys(SENTINELS, 500.0), "read": 1000.0, "create": 4000.0, "update": 8000.0, "delete": 3000.0, "mixed": 2000.0}
+BASE_NS = {
+    **dict.fromkeys(SENTINELS, 500.0),
+    "read": 1000.0,
+    "create": 4000.0,
+    "update": 8000.0,
+    "delete": 3000.0,
+    "mixed": 2000.0,
+}
 
 
 def facts(operation: str, subject: str, indexes: int, threads: int) -> dict[str, object]:
@@ -33,7 +40,9 @@ def facts(operation: str, subject: str, indexes: int, threads: int) -> dict[str,
         "indexes": indexes,
         "bytes_per_operation": None,
         "floor": floor if subject == "strata" and threads == 1 and indexes == 0 else None,
-        "against": [f"{LAYER}/read/strata/0_index_1t"] if operation == "read" and subject == "strata" and indexes == 1 else [],
+        "against": [f"{LAYER}/read/strata/0_index_1t"]
+        if operation == "read" and subject == "strata" and indexes == 1
+        else [],
         "depth": "quick",
         "allocations_at_most": None,
     }
@@ -45,7 +54,9 @@ def rows() -> dict[str, dict[str, object]]:
     found = {}
     for operation in ("create", "read"):
         for subject, indexes, threads in (("strata", 0, 1), ("strata", 1, 1), ("strata", 0, 8), ("floor", 0, 1)):
-            found[f"{LAYER}/{operation}/{subject}/{indexes}_index_{threads}t"] = facts(operation, subject, indexes, threads)
+            found[f"{LAYER}/{operation}/{subject}/{indexes}_index_{threads}t"] = facts(
+                operation, subject, indexes, threads
+            )
     return found
 
 
@@ -63,7 +74,12 @@ def trouble(id: str) -> str:
 
 
 def seen(id: str) -> dict[str, object]:
-    found: dict[str, object] = {"allocations_per_operation": 2.0, "counters": {"bytes_written": 7}, "latencies": {}, "measures": {}}
+    found: dict[str, object] = {
+        "allocations_per_operation": 2.0,
+        "counters": {"bytes_written": 7},
+        "latencies": {},
+        "measures": {},
+    }
     if "8t" in id:
         quantiles = {"p50_ns": 900.0, "p95_ns": 1500.0, "p99_ns": 2000.0, "p999_ns": None}
         found["latencies"] = {"read": {"count": 1000, "mean_ns": 1000.0, "max_ns": 3000, **quantiles}}
@@ -77,7 +93,13 @@ def write_facts(ran: set[str]) -> None:
         import json
 
         said = {id: one | (seen(id) if id in ran else {}) for id, one in rows().items()}
-        content = {"schema": 2, "layer": LAYER, "engine": {"cache_bytes": 1}, "process": {"file_system": "ext4"}, "rows": said}
+        content = {
+            "schema": 2,
+            "layer": LAYER,
+            "engine": {"cache_bytes": 1},
+            "process": {"file_system": "ext4"},
+            "rows": said,
+        }
         with open(f"{folder}/{os.getpid()}.json", "w") as file:
             json.dump(content, file)
 
@@ -117,7 +139,9 @@ def sample(pattern: str, size: int) -> None:
         folder.mkdir(parents=True)
         (folder / "benchmark.json").write_text(json.dumps({"group_id": "g", "full_id": id}))
         times = [cost_ns(id) * 100] * size
-        (folder / "sample.json").write_text(json.dumps({"sampling_mode": "Flat", "iters": [100.0] * size, "times": times}))
+        (folder / "sample.json").write_text(
+            json.dumps({"sampling_mode": "Flat", "iters": [100.0] * size, "times": times})
+        )
         ran.add(id)
         write_facts(ran)
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""A cargo that builds at once: says of each fake bench or program beside it that it has been made, or fails where `BROKEN` lies beside it.
-Where `SLOW` does, it waits for a compiler that never ends, and for another one in a group of its own."""
+"""A cargo that builds at once: says of each fake bench or program beside it that it has been made, or fails where
+`BROKEN` lies beside it. Where `SLOW` does, it waits for a compiler that never ends, and for another one in a group of
+its own."""
 
 import json
 import subprocess
