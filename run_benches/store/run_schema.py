@@ -18,4 +18,16 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 def schema() -> dict[str, Any]:
     """The schema of a run of this version's format."""
     about = f"A run of run-benches.py, schema {runs.SCHEMA}. Times are in nanoseconds an operation."
-    return {"$schema": DIALECT, "title": "Run", "description": about, **msgspec.json.schema(runs.Run)}
+    return {"$schema": DIALECT, "title": "Run", "description": about, **_unwrapped(msgspec.json.schema(runs.Run))}
+
+
+def _unwrapped(found: Any) -> Any:
+    """The same, with each description on one line: how the sources wrap it is no part of the format."""
+    if isinstance(found, list):
+        return [_unwrapped(part) for part in found]
+    if not isinstance(found, dict):
+        return found
+    return {
+        name: " ".join(value.split()) if name == "description" and isinstance(value, str) else _unwrapped(value)
+        for name, value in found.items()
+    }
