@@ -92,8 +92,10 @@ impl Cluster {
 
     /// Kills a node, and waits until nothing of it takes connections: its last processes outlive it by milliseconds.
     fn kill_node(&mut self, number: usize) {
+        let killed = Instant::now();
         self.nodes[number] = None;
         while TcpStream::connect(("127.0.0.1", self.ports[number].0)).is_ok() {
+            assert!(killed.elapsed() < TO_CHANGE, "a node has survived");
             std::thread::sleep(Duration::from_millis(1));
         }
     }

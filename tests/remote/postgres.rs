@@ -111,7 +111,7 @@ fn run_as_others(broker: &Broker, sql: &str) -> std::io::Result<TcpStream> {
         others.write_all(kind)?;
         others.write_all(&(message.len() as u32 + 4).to_be_bytes())?;
         others.write_all(message)?;
-        // Until the server is ready for a query: outside a transaction, in one, or in one that has failed.
+        // Until the server is ready for a query, outside a transaction or in one; one that has failed is a defect of the test.
         let mut said = Vec::new();
         while !(said.ends_with(b"Z\0\0\0\x05I") || said.ends_with(b"Z\0\0\0\x05T")) {
             let mut byte = [0];
