@@ -449,7 +449,7 @@ struct StorageFlags {
     #[arg(long, value_name = "NUMBER", env = "STRATA_OPEN_FILES", value_parser = number::<usize>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     open_files: Option<usize>,
-    /// Keep the store in a database instead of a directory: postgres://user@host/database?table=NAME [in the file storage.url]
+    /// Keep the store in a database instead of a directory: postgres://user@host/database?table=NAME or tikv://host:port [in the file storage.url]
     // Checked later: the parser of the command line would print what it refuses, with the password.
     #[arg(id = "storage", long = "storage", value_name = "URL", env = "STRATA_STORAGE", hide_env_values = true)]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -581,7 +581,9 @@ impl Config {
 
 /// Returns the refusal where both a directory and a database are named.
 pub fn two_places() -> Error {
-    Error::invalid("--data-dir and --storage are two places for one store: choose one")
+    Error::invalid(
+        "--data-dir (STRATA_DATA_DIR) and --storage (STRATA_STORAGE) are two places for one store: choose one",
+    )
 }
 
 /// Returns the variables of the environment that have a name close to one of the options (`STRATA_MAXROWS`), with that one. Others that begin

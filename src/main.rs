@@ -60,7 +60,7 @@ enum Command {
         #[command(flatten)]
         data: Data,
     },
-    /// Copy a store that nobody has open into a new directory, or into a database (postgres://user@host/database?table=NAME)
+    /// Copy a store that nobody has open into a new directory, or into a database (postgres://user@host/database?table=NAME or tikv://host:port)
     Copy {
         /// The data directory, or the URL of the database
         from: String,
@@ -76,7 +76,7 @@ struct Data {
     /// Where the data is [default: data]
     #[arg(long, value_name = "DIR", env = "STRATA_DATA_DIR")]
     data_dir: Option<PathBuf>,
-    /// The database in which the store is, in place of a directory (verify alone)
+    /// The URL of the database that has the store, instead of a directory; verify alone reads one
     #[arg(long, value_name = "URL", env = "STRATA_STORAGE", hide_env_values = true)]
     storage: Option<String>,
 }

@@ -360,7 +360,7 @@ fn what_is_asked_wrongly_is_refused_in_one_line_and_no_password_is_printed() {
     };
     for (arguments, said) in [
         (vec!["--storage", "mysql://user:secret@127.0.0.1/x"], "expected the URL of a database"),
-        (vec!["--storage", "postgres://user:secret@127.0.0.1:1/x", "--data-dir", "data"], "--data-dir and --storage"),
+        (vec!["--storage", "postgres://user:secret@127.0.0.1:1/x", "--data-dir", "data"], "are two places"),
         (vec!["--storage", "postgres://user:secret@127.0.0.1:1/x"], "the database: "),
         (vec!["--storage", "postgres://user:secret@127.0.0.1:1/x?table=UPPER"], "table is a name"),
         (vec!["--storage", "postgres://user@127.0.0.1:1/x", "--storage-password-file", "/nothing"], "/nothing"),
@@ -377,7 +377,7 @@ fn what_is_asked_wrongly_is_refused_in_one_line_and_no_password_is_printed() {
         (vec!["restore", new], "its own tools"),
         (vec!["compact"], "its own tools"),
         (vec!["stats", "--schema", schema], "its own tools"),
-        (vec!["verify", "--schema", schema, "--data-dir", new], "--data-dir and --storage"),
+        (vec!["verify", "--schema", schema, "--data-dir", new], "are two places"),
     ] {
         let mut strata = Command::new(env!("CARGO_BIN_EXE_strata"));
         let output = strata.args(&arguments).env("STRATA_STORAGE", "postgres://user:secret@127.0.0.1:1/x").output();

@@ -6,6 +6,9 @@
 //! that is depended on and absent is inserted and deleted again, which conflicts with whoever inserts it. A batch for which nothing was
 //! read is written at READ COMMITTED, which waits for others and never fails for them.
 //!
+//! Each commit locks keys in the same order, that of the keys, first those that are there, then those that are not: else two would wait for
+//! each other until PostgreSQL ends one of them, a second later.
+//!
 //! A snapshot is a transaction that only reads, on a connection of its own. Its sequence number is the oldest transaction that it does not
 //! see, less one: all with smaller numbers have ended, and are seen.
 //!
@@ -16,12 +19,12 @@ mod connection;
 mod encryption;
 mod url;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use futures_util::future::{join, try_join_all};
+use futures_util::future::{join, join_all};
 use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
 use uuid::Uuid;
@@ -338,28 +341,30 @@ pub(super) enum Failure {
 /// Sends everything that a commit writes and depends on, all at once.
 async fn stage(lease: &Lease, begin: &str, changes: &Changes) -> std::result::Result<(), tokio_postgres::Error> {
     let Connection { client, statements, .. } = &**lease;
-    let (mut present, mut absent, mut deleted) = (Vec::new(), Vec::new(), Vec::new());
-    for (key, is_present) in changes.depended.iter().filter(|(key, _)| !changes.writes.contains_key(*key)) {
-        if *is_present { present.push(&key[..]) } else { absent.push(&key[..]) }
-    }
+    let mut written: BTreeMap<&[u8], _> = changes.depended.keys().map(|key| (&key[..], None)).collect();
+    written.extend(changes.writes.iter().map(|(key, value)| (&key[..], Some(value.as_deref()))));
+    // Keys, and whether they are written.
+    let mut locked = (Vec::new(), Vec::new());
     // What was read and has gone since must not come again, so what was there is updated, and only what was not is inserted.
     let [mut updated, mut inserted, mut put] = [const { (Vec::new(), Vec::new()) }; 3];
-    for (key, value) in &changes.writes {
-        let (keys, values) = match (value, changes.depended.get(key)) {
-            (None, Some(false)) => {
-                absent.push(&key[..]);
-                continue;
+    let mut deleted = Vec::new();
+    for (key, value) in written {
+        let is_there = changes.depended.get(key).copied();
+        match (is_there, value) {
+            (Some(false), Some(Some(value))) => push(&mut inserted, key, value),
+            (Some(false), _) => {
+                push(&mut inserted, key, b"");
+                deleted.push(key);
             }
-            (None, _) => {
-                deleted.push(&key[..]);
-                continue;
-            }
-            (Some(_), Some(true)) => &mut updated,
-            (Some(_), Some(false)) => &mut inserted,
-            (Some(_), None) => &mut put,
-        };
-        keys.push(&key[..]);
-        values.extend(value.as_deref());
+            (Some(true), Some(Some(value))) => push(&mut updated, key, value),
+            (None, Some(Some(value))) => push(&mut put, key, value),
+            (_, Some(None)) => deleted.push(key),
+            (_, None) => {}
+        }
+        // The receipt is nobody else's.
+        if is_there != Some(false) && key != changes.receipt {
+            push(&mut locked, key, value.is_some());
+        }
     }
     let mut sent: Vec<Sent<'_>> = Vec::new();
     if !begin.is_empty() {
@@ -368,19 +373,26 @@ async fn stage(lease: &Lease, begin: &str, changes: &Changes) -> std::result::Re
     for (lower, upper) in &changes.ranges {
         sent.push(Box::pin(async move { client.execute(&statements.delete_range, &[lower, upper]).await }));
     }
-    let of_keys = [(&statements.lock, &present), (&statements.insert, &absent), (&statements.delete, &absent)];
-    for (statement, keys) in of_keys.into_iter().chain([(&statements.delete, &deleted)]) {
-        if !keys.is_empty() {
-            sent.push(Box::pin(async move { client.execute(statement, &[keys]).await }));
-        }
+    // One that is written is locked by that.
+    if !matches!(locked.1[..], [] | [true]) {
+        sent.push(Box::pin(async { client.execute(&statements.lock, &[&locked.0, &locked.1]).await }));
     }
-    let written = [(&statements.update, &updated), (&statements.insert_values, &inserted), (&statements.put, &put)];
+    let written = [(&statements.insert, &inserted), (&statements.update, &updated), (&statements.put, &put)];
     for (statement, (keys, values)) in written {
         if !keys.is_empty() {
             sent.push(Box::pin(async move { client.execute(statement, &[keys, values]).await }));
         }
     }
-    try_join_all(sent).await.map(drop)
+    if !deleted.is_empty() {
+        sent.push(Box::pin(async { client.execute(&statements.delete, &[&deleted]).await }));
+    }
+    // After one that fails all others do, without a reason of their own.
+    join_all(sent).await.into_iter().try_for_each(|outcome| outcome.map(drop))
+}
+
+fn push<'c, T>(columns: &mut (Vec<&'c [u8]>, Vec<T>), key: &'c [u8], value: T) {
+    columns.0.push(key);
+    columns.1.push(value);
 }
 
 type Sent<'s> = std::pin::Pin<Box<dyn Future<Output = std::result::Result<u64, tokio_postgres::Error>> + Send + 's>>;

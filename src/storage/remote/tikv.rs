@@ -109,14 +109,14 @@ impl Shared {
             sorted.sort_unstable();
             sorted.dedup();
             let mut found: HashMap<Vec<u8>, Value> = HashMap::new();
-            let mut add = |pair: KvPair| found.insert(pair.0.into(), own(pair.1));
+            let entry = |pair: KvPair| (pair.0.into(), own(pair.1));
             match snapshot.batch_get(sorted.clone()).await {
                 Err(error) if is_too_large(&error) => {
                     for few in sorted.chunks(FEW_ROWS) {
-                        snapshot.batch_get(few.to_vec()).await?.for_each(|pair| drop(add(pair)));
+                        found.extend(snapshot.batch_get(few.to_vec()).await?.map(entry));
                     }
                 }
-                outcome => outcome?.for_each(|pair| drop(add(pair))),
+                outcome => found.extend(outcome?.map(entry)),
             }
             Ok(keys.iter().map(|key| found.get(key).cloned()).collect())
         })

@@ -75,12 +75,14 @@ statements! { table:
     update(BYTEA_ARRAY, BYTEA_ARRAY) = format!(
         "UPDATE {table} AS t SET v = u.v FROM unnest($1::bytea[], $2::bytea[]) AS u(k, v) WHERE t.k = u.k"
     );
-    insert_values(BYTEA_ARRAY, BYTEA_ARRAY) = format!("INSERT INTO {table} SELECT * FROM unnest($1::bytea[], $2::bytea[])");
-    insert(BYTEA_ARRAY) = format!("INSERT INTO {table} SELECT k, ''::bytea FROM unnest($1::bytea[]) AS u(k)");
+    insert(BYTEA_ARRAY, BYTEA_ARRAY) = format!("INSERT INTO {table} SELECT * FROM unnest($1::bytea[], $2::bytea[])");
     touch(BYTEA) = format!("UPDATE {table} SET v = v WHERE k = $1");
     delete(BYTEA_ARRAY) = format!("DELETE FROM {table} WHERE k = ANY($1)");
     delete_range(BYTEA, BYTEA) = format!("DELETE FROM {table} WHERE k >= $1 AND k < $2");
-    lock(BYTEA_ARRAY) = format!("SELECT 1 FROM {table} WHERE k = ANY($1) ORDER BY k FOR SHARE");
+    lock(BYTEA_ARRAY, BOOL_ARRAY) = format!(
+        "SELECT CASE WHEN u.written THEN (SELECT 1 FROM {table} WHERE k = u.k FOR UPDATE) \
+         ELSE (SELECT 1 FROM {table} WHERE k = u.k FOR SHARE) END FROM unnest($1::bytea[], $2::bool[]) AS u(k, written)"
+    );
     remove(BYTEA, BYTEA, INT8) = format!(
         "DELETE FROM {table} WHERE k IN (SELECT k FROM {table} WHERE k >= $1 AND k < $2 ORDER BY k LIMIT $3)"
     );
@@ -250,21 +252,27 @@ impl Pool {
     pub async fn prepare_table(&self, is_read_only: bool) -> Result<()> {
         let client = self.open_client().await?;
         let table = &self.table;
-        let exists =
-            client.query_one("SELECT to_regclass($1) IS NOT NULL", &[table]).await.map_err(busy)?.get::<_, bool>(0);
-        if !exists {
+        let exists = async || {
+            let found = client.query_one("SELECT to_regclass($1) IS NOT NULL", &[table]).await.map_err(busy)?;
+            Ok::<bool, Error>(found.get(0))
+        };
+        if !exists().await? {
             if is_read_only {
                 return Err(Error::invalid(format!("there is no table {table} in the database")));
             }
-            // Two servers that start together would both create it.
-            let create = format!(
-                "BEGIN; SELECT pg_advisory_xact_lock(7233187341);
-                 CREATE TABLE IF NOT EXISTS {table} (k bytea PRIMARY KEY, v bytea NOT NULL);
-                 ALTER TABLE {table} ALTER k SET STORAGE PLAIN, ALTER v SET STORAGE EXTERNAL;
-                 INSERT INTO {table} VALUES ('\\x00', '\\x{}') ON CONFLICT DO NOTHING; COMMIT",
-                FORMAT.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
-            );
-            client.batch_execute(&create).await.map_err(busy)?;
+            // Two servers that start together would both create it, and the second would wait for those who work with it already. The lock
+            // is of the session: a transaction that has begun before another ends need not see the table.
+            client.batch_execute("SELECT pg_advisory_lock(7233187341)").await.map_err(busy)?;
+            if !exists().await? {
+                let create = format!(
+                    "CREATE TABLE {table} (k bytea PRIMARY KEY, v bytea NOT NULL);
+                     ALTER TABLE {table} ALTER k SET STORAGE PLAIN, ALTER v SET STORAGE EXTERNAL;
+                     INSERT INTO {table} VALUES ('\\x00', '\\x{}')",
+                    FORMAT.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+                );
+                client.batch_execute(&create).await.map_err(busy)?;
+            }
+            client.batch_execute("SELECT pg_advisory_unlock(7233187341)").await.map_err(busy)?;
         }
         let format = client.query_opt(&format!("SELECT v FROM {table} WHERE k = '\\x00'::bytea"), &[]).await;
         match format.ok().flatten().map(|row| row.try_get::<_, Vec<u8>>(0)) {
