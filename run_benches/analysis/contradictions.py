@@ -14,12 +14,24 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from run_benches.analysis import figures, findings
+from run_benches.analysis import figures
 from run_benches.analysis.contrasts import Contrast, joint
 from run_benches.analysis.figures import Spread
-from run_benches.analysis.findings import Held, Row, Rung
+from run_benches.analysis.held import Held
+from run_benches.analysis.ladder import ALONE, Rung, step_confidence
+from run_benches.analysis.row import (
+    DRIVER,
+    FLOOR,
+    MIX,
+    MIX_PARTS,
+    OURS,
+    STALLED,
+    Row,
+    alike,
+    is_part_of_a_mix,
+    stalled_share,
+)
 from run_benches.stats.estimates import Estimate
-from run_benches.store.runs import Run
 
 _Item = TypeVar("_Item")
 
@@ -54,8 +66,8 @@ class Check:
         return bool(self.of) and not self.looked_at
 
 
-def of_all(machines: Sequence[Run]) -> list[Check]:
-    """Every rule, over the figures of each machine by itself."""
+def together(machines: Sequence[Sequence[Check]]) -> list[Check]:
+    """Every rule, over what it found of each machine by itself."""
     return [
         dataclasses.replace(
             one,
@@ -63,35 +75,32 @@ def of_all(machines: Sequence[Run]) -> list[Check]:
             found=[words for each in (one, *more) for words in each.found],
             of=sum(each.of for each in (one, *more)),
         )
-        for one, *more in zip(*map(checks, machines), strict=True)
+        for one, *more in zip(*machines, strict=True)
     ]
 
 
-def checks(run: Run) -> list[Check]:
-    """Every rule."""
-    climbs = [(request, findings.ladder(run, request)) for request in findings.REQUESTS]
-    climbed = [(request, rung) for request, rungs in climbs for rung in rungs if rung.below is not None]
+def checks(rows: Sequence[Row], ladders: Mapping[str, Sequence[Rung]], floors: Iterable[Held]) -> list[Check]:
+    """Every rule, over the figures of one machine."""
+    climbed = [(request, rung) for request, rungs in ladders.items() for rung in rungs if rung.below is not None]
     steps = [
-        _Step(request, rung, rung.step, findings.step_confidence(rungs, rung))
-        for request, rungs in climbs
+        _Step(request, rung, rung.step, step_confidence(rungs, rung))
+        for request, rungs in ladders.items()
         for rung in rungs
         if rung.step
     ]
     # Of one thread: threads of a floor do nothing but contend for the engine's write queue, and that can cost more than
     # the work that ours do between two writes.
-    floors = [
-        held
-        for held in findings.floors(run)
-        if held.judged and held.row.bench.facts.threads == 1 and _is_path_of_ours(held.floor)
+    judged = [
+        held for held in floors if held.judged and held.row.bench.facts.threads == 1 and _is_path_of_ours(held.floor)
     ]
-    rungs, several = [rung.row for _, rung in climbed], [row for row in findings.rows(run) if _ranged(row)]
+    rungs, several = [rung.row for _, rung in climbed], [row for row in rows if _ranged(row)]
     called, contended = (
         [row for row in several if row.id in dict(CALLS)],
-        [row for row in several if row in _contenders(run)],
+        [row for row in several if row in _contenders(rows)],
     )
     workloads, parts = (
         [row for row in several if row.bench.facts.workload],
-        [row for row in several if findings.is_part_of_a_mix(row)],
+        [row for row in several if is_part_of_a_mix(row)],
     )
     floored = [
         row
@@ -100,8 +109,7 @@ def checks(run: Run) -> list[Check]:
     ]
     sized = [row for row in rungs if row.bench.facts.bytes_per_operation]
     alone, cpu = (
-        [row for row in several if row.layer == "ladder" and row.case in cases]
-        for cases in (findings.ALONE, ("ingress_cpu",))
+        [row for row in several if row.layer == "ladder" and row.case in cases] for cases in (ALONE, ("ingress_cpu",))
     )
     return [
         _check(
@@ -121,49 +129,44 @@ def checks(run: Run) -> list[Check]:
         ),
         _check(
             "what a layer takes alone, it takes no more of than the step of the ladder that holds it",
-            _holding(run),
+            _holding(ladders),
             _more_than_its_step,
             alone,
         ),
         _check(
             "the same work takes as long on the wall as of the processor, where one thread does it",
-            _clocks(run),
+            _clocks(ladders),
             _clocks_disagree,
             cpu,
         ),
         _check(
             "no layer's own row is faster than that of the layer it calls, for the same request",
-            _called(run),
+            _called(rows),
             _faster_than_its_call,
             called,
         ),
         _check(
             "no row of one thread is faster than its floor, unless that is its goal or the floor is another program",
-            floors,
+            judged,
             _faster_than_floor,
             floored,
         ),
         _check(
             "rows of several benches that do the same work under the same conditions agree",
-            _same_work(run),
+            _same_work(rows),
             _disagreeing,
             [],
         ),
-        _check("contention is not faster than none", _contended(run), _faster_than_alone, contended),
-        _check("who contends for a lock has waited", _contenders(run), _never_waited, contended),
-        _check("no share of a workload's time is above one", _shares(run), _above_one, workloads),
+        _check("contention is not faster than none", _contended(rows), _faster_than_alone, contended),
+        _check("who contends for a lock has waited", _contenders(rows), _never_waited, contended),
+        _check("no share of a workload's time is above one", _shares(rows), _above_one, workloads),
         _check(
             f"a mix takes as long as its parts together, within {figures.percent(FAR - 1)}",
-            _mixes(run),
+            _mixes(rows),
             _far_from_its_parts,
             parts,
         ),
     ]
-
-
-def found(run: Run) -> list[str]:
-    """All that any rule found."""
-    return [words for check in checks(run) for words in check.found]
 
 
 def _check(rule: str, items: Iterable[_Item], look: Callable[[_Item], str | None], kind: Sequence[Row]) -> Check:
@@ -241,18 +244,11 @@ class _Alone:
     holding: Rung
 
 
-def _holding(run: Run) -> Iterator[_Alone]:
-    for request in findings.REQUESTS:
-        rungs = findings.ladder(run, request)
+def _holding(ladders: Mapping[str, Sequence[Rung]]) -> Iterator[_Alone]:
+    for request, rungs in ladders.items():
         for place, rung in enumerate(rungs):
             above = next((one for one in rungs[place:] if one.step is not None), None)
-            if (
-                rung.name in findings.ALONE
-                and above
-                and above.added
-                and above.added.high is not None
-                and rung.row.measured
-            ):
+            if rung.name in ALONE and above and above.added and above.added.high is not None and rung.row.measured:
                 yield _Alone(request, rung, above)
 
 
@@ -269,10 +265,10 @@ def _more_than_its_step(alone: _Alone) -> str | None:
 _Clocks = tuple[str, Row, Spread, Row, Spread]
 
 
-def _clocks(run: Run) -> Iterator[_Clocks]:
+def _clocks(ladders: Mapping[str, Sequence[Rung]]) -> Iterator[_Clocks]:
     """The rung that is measured by both clocks, of each request."""
-    for request in findings.REQUESTS:
-        rungs = {rung.name: rung.row for rung in findings.ladder(run, request)}
+    for request, climbed in ladders.items():
+        rungs = {rung.name: rung.row for rung in climbed}
         wall, cpu = rungs.get("ingress"), rungs.get("ingress_cpu")
         if wall and cpu and (of_wall := _ranged(wall)) and (of_cpu := _ranged(cpu)):
             yield request, wall, of_wall, cpu, of_cpu
@@ -290,7 +286,7 @@ def _clocks_disagree(clocks: _Clocks) -> str | None:
 
 def _is_path_of_ours(floor: str) -> bool:
     """Whether a floor is the best path that this project knows: another program or library may take longer than ours."""
-    return floor.split("/")[2] in (findings.OURS, findings.FLOOR, findings.DRIVER)
+    return floor.split("/")[2] in (OURS, FLOOR, DRIVER)
 
 
 def _faster_than_floor(held: Held) -> str | None:
@@ -311,11 +307,11 @@ def _faster_than_floor(held: Held) -> str | None:
 _Pair = tuple[Row, Spread, Row, Spread]
 
 
-def _called(run: Run) -> Iterator[_Pair]:
-    rows = {row.id: row for row in findings.rows(run)}
+def _called(rows: Sequence[Row]) -> Iterator[_Pair]:
+    by_id = {row.id: row for row in rows}
     for upper, lower in CALLS:
-        over, under = rows.get(upper), rows.get(lower)
-        if over and under and findings.alike(over, under) and (mine := _ranged(over)) and (theirs := _ranged(under)):
+        over, under = by_id.get(upper), by_id.get(lower)
+        if over and under and alike(over, under) and (mine := _ranged(over)) and (theirs := _ranged(under)):
             yield over, mine, under, theirs
 
 
@@ -336,13 +332,13 @@ def _faster_than_its_call(pair: _Pair) -> str | None:
     )
 
 
-def _same_work(run: Run) -> Iterator[_Pair]:
+def _same_work(rows: Sequence[Row]) -> Iterator[_Pair]:
     """Of all rows whose words and conditions are equal, the fastest and the slowest, if they stand in different
     benches. How much a sample writes is one of the conditions, should rows of one verb ever write unlike much: a fuller
     memtable costs more."""
     groups: dict[tuple[object, ...], list[tuple[Row, Spread]]] = {}
-    for row in findings.rows(run):
-        if row.subject == findings.OURS and (measured := _ranged(row)):
+    for row in rows:
+        if row.subject == OURS and (measured := _ranged(row)):
             facts = row.bench.facts
             work = (facts.op, facts.unit, facts.units_per_operation, facts.threads, facts.clock, facts.turn_operations)
             conditions = (*work, facts.data_set, facts.state, facts.durability, facts.indexes)
@@ -377,23 +373,23 @@ class _Contended:
     """How many operations the threads, the cores and the keys allow at one moment."""
 
 
-def _contended(run: Run) -> Iterator[_Contended]:
-    cores = run.machine.identity.get("cores")
-    single = {_without_threads(row): row for row in _contentions(run) if row.bench.facts.threads == 1}
-    for row in _contenders(run):
+def _contended(rows: Sequence[Row]) -> Iterator[_Contended]:
+    single = {_without_threads(row): row for row in _contentions(rows) if row.bench.facts.threads == 1}
+    for row in _contenders(rows):
         threads, alone = row.bench.facts.threads, single.get(_without_threads(row))
         if alone and (measured := _ranged(row)) and (by_itself := _ranged(alone)):
             keys = re.search(r"(\d+)_keys?", row.case)
-            limits = [threads, *([int(keys[1])] if keys else []), *([cores] if isinstance(cores, int) else [])]
+            cores = row.made.machine.cores
+            limits = [threads, *([int(keys[1])] if keys else []), *([cores] if cores is not None else [])]
             yield _Contended(row, measured, alone, by_itself, min(limits))
 
 
-def _contentions(run: Run) -> list[Row]:
-    return [row for row in findings.rows(run) if row.operation == "contention" and row.subject == findings.OURS]
+def _contentions(rows: Sequence[Row]) -> list[Row]:
+    return [row for row in rows if row.operation == "contention" and row.subject == OURS]
 
 
-def _contenders(run: Run) -> list[Row]:
-    return [row for row in _contentions(run) if row.bench.facts.threads > 1 and row.measured]
+def _contenders(rows: Sequence[Row]) -> list[Row]:
+    return [row for row in _contentions(rows) if row.bench.facts.threads > 1 and row.measured]
 
 
 def _never_waited(row: Row) -> str | None:
@@ -426,10 +422,10 @@ class _Share:
     share: float
 
 
-def _shares(run: Run) -> Iterator[_Share]:
-    for row in findings.rows(run):
-        if (stalled := findings.stalled_share(row)) is not None:
-            yield _Share(row, findings.STALLED, stalled)
+def _shares(rows: Sequence[Row]) -> Iterator[_Share]:
+    for row in rows:
+        if (stalled := stalled_share(row)) is not None:
+            yield _Share(row, STALLED, stalled)
         for name, measure in row.bench.measures.items():
             if measure.unit == "share" and measure.points:
                 yield _Share(row, name, max(measure.points))
@@ -465,11 +461,11 @@ class _Mix:
         return Estimate(sum(ratio.middle for ratio in found), low, high)
 
 
-def _mixes(run: Run) -> Iterator[_Mix]:
-    rows = {row.id: row for row in findings.rows(run)}
-    for row in rows.values():
-        for verbs in findings.MIX_PARTS if row.operation == findings.MIX else ():
-            parts = [(verb, rows.get(f"{row.layer}/{verb}/{row.subject}/{row.case}")) for verb in verbs]
+def _mixes(rows: Sequence[Row]) -> Iterator[_Mix]:
+    by_id = {row.id: row for row in rows}
+    for row in rows:
+        for verbs in MIX_PARTS if row.operation == MIX else ():
+            parts = [(verb, by_id.get(f"{row.layer}/{verb}/{row.subject}/{row.case}")) for verb in verbs]
             held = {verb: contrast for verb, part in parts if part and (contrast := part.over(row)) is not None}
             if len(held) == len(verbs):
                 yield _Mix(row, held)

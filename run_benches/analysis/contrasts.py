@@ -7,13 +7,12 @@ alone. Where a table draws conclusions from many differences at once, their inte
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from run_benches.stats import estimates
 from run_benches.stats.estimates import Estimate
-from run_benches.store.runs import Run
 
 MARGIN = 0.02
 """Within it, two times are the same to whoever optimises."""
@@ -91,8 +90,8 @@ class Controls:
         )
 
 
-def controls(run: Run) -> Controls:
+def controls(contrasts: Mapping[str, Mapping[str, Sequence[float]]]) -> Controls:
     """The A/A tests of a run: each base against its second lane."""
-    found = [Contrast(tuple(others[id])).ratio() for id, others in run.contrasts.items() if others.get(id)]
+    found = [Contrast(tuple(others[id])).ratio() for id, others in contrasts.items() if others.get(id)]
     sure: Sequence[Estimate] = [estimate for estimate in found if estimate.low is not None]
     return Controls(len(sure), sum((estimate.low or 0) <= 1 <= (estimate.high or 0) for estimate in sure))

@@ -17,6 +17,9 @@ from run_benches.stats.estimates import Estimate
 NOT_RUN = "not run"
 """What stands where a figure would stand, always followed by the reason."""
 
+NO_TURNS = f"{NOT_RUN}: the two took no turns"
+"""What stands where a difference would stand that was not measured as one."""
+
 NOT_MEASURED = "not measured"
 """What stands where nothing was planned that would give the figure."""
 

@@ -9,9 +9,9 @@ it.
 
 from dataclasses import dataclass
 
-from run_benches.analysis import figures, findings, load_figures
+from run_benches.analysis import figures, load_figures
+from run_benches.analysis.findings import Findings
 from run_benches.store.loads import Declared, LoadRun, Operation, Result
-from run_benches.store.runs import Run
 
 TOP_RUNG = "tcp"
 
@@ -87,19 +87,19 @@ def _words(result: Result, used: float | None) -> str:
     return "the server's processors" if used is not None and used >= BUSY * processors else "not known"
 
 
-def steps(load: LoadRun, run: Run) -> list[Step]:
+def steps(load: LoadRun, found: Findings) -> list[Step]:
     """Every operation that was measured, beside the ladder's highest rung where that has such a request and is of a
     like machine."""
-    like = load.machine.likeness(run.machine).alike
-    found = []
+    like = load.machine.likeness(found.machine).alike
+    told = []
     for name, result in believed(load):
         alone = load_figures.server_cpu_ns(result) if len(result.cells) == 1 else None
         declared = {operation.name: operation for operation in result.scenario.operations}
         for cell in result.cells:
             if cell.service:
                 request = _request(declared[cell.operation], result.scenario.data.name)
-                rung_ns = _rung_ns(run, request) if like and request else None
-                found.append(
+                rung_ns = _rung_ns(found, request) if like and request else None
+                told.append(
                     _step(
                         name,
                         cell,
@@ -109,7 +109,7 @@ def steps(load: LoadRun, run: Run) -> list[Step]:
                         load_figures.server_own_ns(result, declared[cell.operation]),
                     )
                 )
-    return found
+    return told
 
 
 def _step(
@@ -142,6 +142,6 @@ def _request(operation: Declared, table: str) -> str | None:
             return None
 
 
-def _rung_ns(run: Run, request: str) -> float | None:
-    rung = next((rung for rung in findings.ladder(run, request) if rung.name == TOP_RUNG), None)
+def _rung_ns(found: Findings, request: str) -> float | None:
+    rung = next((rung for rung in found.ladders[request] if rung.name == TOP_RUNG), None)
     return rung.row.measured.middle if rung and rung.row.measured else None

@@ -29,7 +29,7 @@ from math import exp, log1p
 from typing import Literal
 
 from run_benches.analysis import effects
-from run_benches.analysis.findings import ACROSS
+from run_benches.analysis.row import ACROSS
 from run_benches.calibrate.disturbance import CONDITIONS, LOADS
 from run_benches.compare import attribution
 from run_benches.stats import estimates, judge

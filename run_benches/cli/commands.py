@@ -10,6 +10,7 @@ from pathlib import Path
 
 from run_benches import serialization
 from run_benches.analysis import figures
+from run_benches.analysis.findings import Findings
 from run_benches.cli import checks, criterion_baseline, doctor, library, profile, stored
 from run_benches.compare import new_comparison
 from run_benches.compare.new_comparison import Plan
@@ -102,8 +103,9 @@ def _save(options: argparse.Namespace, arguments: list[str]) -> int:
 
 def _printed(run: Run, path: Path, as_json: bool, strict: bool) -> Exit:
     """Prints a run; returns how the command ends."""
-    print(serialization.text(run) if as_json else f"{summary.text(run)}\nstored as {shown(path)}")
-    return summary.exit_code(run, strict)
+    found = Findings.of(run)
+    print(serialization.text(run) if as_json else f"{summary.text(found)}\nstored as {shown(path)}")
+    return summary.exit_code(found, strict)
 
 
 def _stored(options: argparse.Namespace) -> int:

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Literal
 
 from run_benches import files, repository, serialization
-from run_benches.analysis import findings
+from run_benches.analysis.findings import Findings
+from run_benches.analysis.row import house_order
 from run_benches.cli import load_compare
 from run_benches.errors import Complaint, Exit
 from run_benches.interrupts import STOP
@@ -189,7 +190,7 @@ def _jobs() -> list[Job]:
     tested = loads.load_set(document.load_reference()) if document.load_reference().exists() else {}
     found = [
         Job("layer", name, run := layers.get(name), run.sources.get(name, {}) if run else {})
-        for name in sorted(layer_names(), key=findings.house_order)
+        for name in sorted(layer_names(), key=house_order)
     ]
     for scenario in load_run.built_in():
         one = tested.get(scenario.name)
@@ -410,18 +411,16 @@ def _layer(job: Job, programs: Mapping[str, Binary], everything: bool, timeout_s
     begun = _begun(job, programs)
     if begun and not runs.load(begun).complete:
         run, path = new_run.resume(begun.stem, timeout_s)
-    elif begun and not everything and summary.exit_code(runs.load(begun), strict=False) == Exit.FINE:
+    elif begun and not everything and summary.exit_code(Findings.of(runs.load(begun)), strict=False) == Exit.FINE:
         # measured, but not stored
         run, path = runs.load(begun), begun
     else:
         run, path = new_run.measure(
             Wish([job.name], scale="full", seed=SEED, timeout_s=timeout_s, command=["renew", job.name])
         )
-    return (
-        run
-        if summary.exit_code(run, strict=False) == Exit.FINE
-        else f"{summary.census(run)} (run-benches.py runs show {path.stem})"
-    )
+    found = Findings.of(run)
+    is_fine = summary.exit_code(found, strict=False) == Exit.FINE
+    return run if is_fine else f"{summary.census(found)} (run-benches.py runs show {path.stem})"
 
 
 def _begun(job: Job, programs: Mapping[str, Binary]) -> Path | None:

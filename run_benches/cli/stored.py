@@ -17,13 +17,14 @@ from pathlib import Path
 from typing import TypeVar
 
 from run_benches import serialization
-from run_benches.analysis import figures, findings
+from run_benches.analysis import figures
 from run_benches.analysis.figures import Spread
-from run_benches.analysis.findings import Row
+from run_benches.analysis.findings import Findings
+from run_benches.analysis.row import Row
 from run_benches.errors import Complaint, Exit
 from run_benches.places import REFERENCE, shown
 from run_benches.render import summary, tables
-from run_benches.render.source import Source, revision
+from run_benches.render.source import revision
 from run_benches.render.tables import Column
 from run_benches.store import runs
 from run_benches.store.loads import LoadRun
@@ -87,8 +88,9 @@ def _line(run: Run) -> list[str]:
 
 def show(path: Path, as_json: bool) -> Exit:
     """The tables of a stored run."""
-    of_each_machine = Source(runs.load(path), {}, {}, parts=runs.load_set(path)).of_each_machine
-    print(serialization.text(runs.load(path)) if as_json else "\n\n".join(map(summary.text, of_each_machine)))
+    run = runs.load(path)
+    found = Findings.of(run, runs.load_set(path))
+    print(serialization.text(run) if as_json else "\n\n".join(map(summary.text, found.of_each_machine)))
     return Exit.FINE
 
 
@@ -182,8 +184,8 @@ def _sentinels_json(a: Run, b: Run) -> list[dict[str, object]]:
 
 
 def _common(a: Run, b: Run) -> list[tuple[Row, Row]]:
-    others = {row.id: row for row in findings.rows(b)}
-    return [(row, others[row.id]) for row in findings.rows(a) if row.id in others]
+    others = {row.id: row for row in Findings.of(b).rows}
+    return [(row, others[row.id]) for row in Findings.of(a).rows if row.id in others]
 
 
 def _times(a: Run, b: Run, name_a: str, name_b: str) -> str:

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from run_benches.analysis import figures
-from run_benches.analysis.findings import ACROSS, OURS, RUNGS
+from run_benches.analysis.ladder import RUNGS
+from run_benches.analysis.row import ACROSS, OURS
 from run_benches.stats import estimates, judge
 from run_benches.store.comparisons import Attribution, Row, Share
 

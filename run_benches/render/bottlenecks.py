@@ -8,11 +8,11 @@ that of the figure that it names.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from run_benches.analysis import figures, findings
-from run_benches.analysis.findings import Row
-from run_benches.render import cells, conclusions, macro, scaling, tables
+from run_benches.analysis import figures, ladder, series, workloads
+from run_benches.analysis.findings import Findings
+from run_benches.analysis.row import OURS, STALLED, Row, stalled_share
+from run_benches.render import cells, conclusions, tables
 from run_benches.render.source import Source
-from run_benches.store.runs import Run
 
 SHARE_OF_A_LAYER = 0.10
 """A rung that adds less of a request is no bottleneck of it."""
@@ -50,14 +50,15 @@ _Ranked = list[tuple[float, Spot]]
 """Spots by how bad they are."""
 
 
-def rules(run: Run) -> list[Rule]:
+def rules(found: Findings) -> list[Rule]:
     """Every rule."""
-    return [floors_missed(run), _rungs(run), _allocations(run), _stalls(run), _tails(run), _growths(run), _threads(run)]
+    every = (floors_missed, _rungs, _allocations, _stalls, _tails, _growths, _threads)
+    return [rule(found) for rule in every]
 
 
-def floors_missed(run: Run) -> Rule:
+def floors_missed(found: Findings) -> Rule:
     """Which goals are missed, and by how much time."""
-    judged = [held for held in findings.goals(run) if held.judged]
+    judged = [held for held in found.goals if held.judged]
     lost: _Ranked = []
     for held in judged:
         measured, excess_ns = held.row.measured, held.excess_ns
@@ -67,17 +68,16 @@ def floors_missed(run: Run) -> Rule:
     return _rule("goals missed, by the time an operation has to lose for certain", len(judged), lost)
 
 
-def _rungs(run: Run) -> Rule:
+def _rungs(found: Findings) -> Rule:
     shares: _Ranked = []
-    climbs = [(request, findings.ladder(run, request)) for request in findings.REQUESTS]
     steps = [
         (request, rungs, rung, share)
-        for request, rungs in climbs
+        for request, rungs in found.ladders.items()
         for rung in rungs
-        if (share := findings.share(rungs, rung)) is not None
+        if (share := ladder.share(rungs, rung)) is not None
     ]
     for request, rungs, rung, share in steps:
-        confidence = findings.step_confidence(rungs, rung)
+        confidence = ladder.step_confidence(rungs, rung)
         if share >= SHARE_OF_A_LAYER and rung.step and rung.step.verdict(confidence) == "differ":
             spot = Spot(
                 f"`{rung.name}` of {request.upper()}",
@@ -89,79 +89,77 @@ def _rungs(run: Run) -> Rule:
     return _rule(words, len(steps), shares)
 
 
-def _allocations(run: Run) -> Rule:
+def _allocations(found: Findings) -> Rule:
     limited = [
         (row, row.bench.facts.allocations_at_most, row.bench.allocations_per_operation)
-        for row in findings.rows(run)
+        for row in found.rows
         if row.measured
     ]
     over = [(row, most, counted) for row, most, counted in limited if most is not None and counted is not None]
-    found = [
+    named = [
         (counted - most, _of(row, f"{figures.count(counted)} an operation, limit {figures.count(most)}"))
         for row, most, counted in over
         if counted > most
     ]
-    return _rule("rows that allocate more than their limit", len(over), found)
+    return _rule("rows that allocate more than their limit", len(over), named)
 
 
-def _stalls(run: Run) -> Rule:
+def _stalls(found: Findings) -> Rule:
     """A share above one is no figure; it stands among the contradictions."""
-    shares = [
-        (row, share) for row in findings.rows(run, macro.LAYER) if (share := findings.stalled_share(row)) is not None
-    ]
-    found = [(share, _of(row, _stalled(row, share))) for row, share in shares if 0 < share <= 1]
-    return _rule("workloads whose writers the engine stalled, by the share of their time", len(shares), found)
+    shares = [(row, share) for row in found.rows_of(workloads.LAYER) if (share := stalled_share(row)) is not None]
+    named = [(share, _of(row, _stalled(row, share))) for row, share in shares if 0 < share <= 1]
+    return _rule("workloads whose writers the engine stalled, by the share of their time", len(shares), named)
 
 
 def _stalled(row: Row, share: float) -> str:
-    return f"{figures.percent(share)} of its threads' time: {figures.measure(max(row.bench.measures[findings.STALLED].points), 'seconds')} stalled"
+    return f"{figures.percent(share)} of its threads' time: {figures.measure(max(row.bench.measures[STALLED].points), 'seconds')} stalled"
 
 
-def _tails(run: Run) -> Rule:
-    told = [(row, tail) for row in findings.rows(run, macro.LAYER) for tail in macro.tails(row)]
+def _tails(found: Findings) -> Rule:
+    told = [(row, tail) for row in found.rows_of(workloads.LAYER) for tail in workloads.tails(row)]
     full = [
         (row, tail, tail.quantiles["p99.9"].middle, tail.quantiles["p50"].middle)
         for row, tail in told
         if {"p50", "p99.9"} <= set(tail.quantiles)
     ]
-    found = [
+    named = [
         (slow / middle, Spot(f"`{row.id}`, {cells.words(tail.kind)}", _tail(slow, middle), row.id))
         for row, tail, slow, middle in full
         if slow / middle >= WORST_TAIL
     ]
-    return _rule(f"operations whose p99.9 is at least {figures.count(WORST_TAIL)} times their p50", len(full), found)
+    return _rule(f"operations whose p99.9 is at least {figures.count(WORST_TAIL)} times their p50", len(full), named)
 
 
-def _growths(run: Run) -> Rule:
-    laws = [(one, one.law) for axis in ("records", "sharing") for one in scaling.series(run, axis)]
+def _growths(found: Findings) -> Rule:
+    laws = [(one, one.law) for axis in ("records", "sharing") for one in found.series.get(axis, [])]
     sure = [(one, law, law.low) for one, law in laws if law.low is not None]
-    found = [
-        (low, Spot(f"`{one.name}`, by {scaling.AXES[one.axis]}", law.words, _last(one)))
+    named = [
+        (low, Spot(f"`{one.name}`, by {series.AXES[one.axis]}", law.words, _last(one)))
         for one, law, low in sure
         if low > conclusions.FASTEST_GROWTH
     ]
     return _rule(
         f"times that grow with the data by an exponent above {figures.goal(conclusions.FASTEST_GROWTH)} for certain",
         len(sure),
-        found,
+        named,
     )
 
 
-def _threads(run: Run) -> Rule:
-    found: _Ranked = []
+def _threads(found: Findings) -> Rule:
+    named: _Ranked = []
     looked_at = 0
-    for one in scaling.series(run, scaling.THREADS):
+    for one in found.series.get(series.THREADS, []):
         for x, row in one.rows.items():
             gain = one.speed_up(x)
-            if gain is None or row.subject != findings.OURS or one.cores is None or one.oversubscribed(x):
+            if gain is None or row.subject != OURS or one.cores is None or one.oversubscribed(x):
                 continue
             looked_at += 1
             most = gain.ratio().high
             if most is not None and most / x < LOST_WITHIN_CORES:
                 told = f"at most {figures.percent(most / x)} of {figures.count(x)} times one thread's rate"
-                found.append((1 - most / x, Spot(f"`{one.name}`, {figures.plural(int(x), 'thread')}", told, row.id)))
+                named.append((1 - most / x, Spot(f"`{one.name}`, {figures.plural(int(x), 'thread')}", told, row.id)))
     words = f"threads with a core each that reach, for certain, less than {figures.percent(LOST_WITHIN_CORES)} of as many times one thread's rate"
-    return _rule(words, looked_at, found)
+    return _rule(words, looked_at, named)
 
 
 def _of(row: Row, told: str) -> Spot:
@@ -172,7 +170,7 @@ def _tail(slow_ns: float, middle_ns: float) -> str:
     return f"{figures.significant(slow_ns / middle_ns)} times: {figures.time(slow_ns)} over {figures.time(middle_ns)}"
 
 
-def _last(one: scaling.Series) -> str:
+def _last(one: series.Series) -> str:
     """The row at the far end of a series."""
     return list(one.rows.values())[-1].id
 
@@ -186,12 +184,17 @@ def _rule(words: str, looked_at: int, found: _Ranked) -> Rule:
 
 def next_steps(source: Source) -> list[str]:
     """What to optimise next: the worst of each rule, each with the command that shows where its time goes."""
-    found = [(rule, spot) for run in source.of_each_machine for rule in rules(run) for spot in rule.found[:WORST]]
+    found = [
+        (rule, spot)
+        for of_machine in source.found.of_each_machine
+        for rule in rules(of_machine)
+        for spot in rule.found[:WORST]
+    ]
     body = [[spot.what, spot.told, f"`python3 run-benches.py profile {spot.row}`"] for _, spot in found]
     lines = (
         tables.markdown(["what", "why it is here", "where its time goes"], body)
         if body
-        else [f"None of {figures.plural(len(rules(source.run)), 'rule')} names anything."]
+        else [f"None of {figures.plural(len(rules(source.found)), 'rule')} names anything."]
     )
     words = f"The worst that each rule names; what a rule names is where time is, not yet why. All of it, and the rules: {source.link('bottlenecks', 'bottlenecks')}."
     return ["## What to optimise next", "", words, "", *source.block("what to optimise next", lines)]
@@ -199,7 +202,7 @@ def next_steps(source: Source) -> list[str]:
 
 def section(source: Source) -> list[str]:
     """The page: a table for each rule."""
-    lines = [line for run in source.of_each_machine for rule in rules(run) for line in _told(rule)]
+    lines = [line for of_machine in source.found.of_each_machine for rule in rules(of_machine) for line in _told(rule)]
     words = "Derived from the figures by rules that were stated before the run. What a rule names is where time is, not yet why."
     return ["# Bottlenecks", "", words, "", *source.block("bottlenecks", lines)]
 

@@ -7,9 +7,11 @@ figure says why.
 
 import json
 
-from run_benches.analysis import figures, findings
+from run_benches.analysis import figures
 from run_benches.analysis.contrasts import Contrast
-from run_benches.analysis.findings import Held, Row, Rung
+from run_benches.analysis.held import Held
+from run_benches.analysis.ladder import ALONE, Rung
+from run_benches.analysis.row import Row
 from run_benches.render.source import Source
 
 
@@ -37,13 +39,9 @@ def rate(row: Row | None) -> str:
     return figures.per_second(row.measured.middle, row.bench.facts.unit, row.bench.facts.units_per_operation)
 
 
-NO_TURNS = f"{figures.NOT_RUN}: the two took no turns"
-"""What stands where a difference would stand that was not measured as one."""
-
-
 def contrast(found: Contrast | None, confidence: float = 0.95) -> str:
     """How much longer one takes than the other."""
-    return figures.contrast(found, confidence) if found else NO_TURNS
+    return figures.contrast(found, confidence) if found else figures.NO_TURNS
 
 
 def ratio(held: Held) -> str:
@@ -81,7 +79,7 @@ def named(row: Row) -> str:
 def step(rung: Rung, confidence: float = 0.95) -> str:
     """What a rung of the ladder takes more than the one below it."""
     if rung.step is None or (added := rung.adds(confidence)) is None:
-        return NO_TURNS
+        return figures.NO_TURNS
     return (
         figures.added_estimate(added) if rung.step.verdict(confidence) == "differ" else contrast(rung.step, confidence)
     )
@@ -90,7 +88,7 @@ def step(rung: Rung, confidence: float = 0.95) -> str:
 def added(rung: Rung, confidence: float = 0.95) -> str:
     """The same, and over which one."""
     if rung.below is None:
-        return "in it alone" if rung.name in findings.ALONE else "the lowest rung"
+        return "in it alone" if rung.name in ALONE else "the lowest rung"
     return f"{step(rung, confidence)} over `{rung.below.name}`"
 
 

@@ -11,14 +11,17 @@ nothing to look at stands on the page of the method, not here.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from run_benches.analysis import contradictions, figures, findings
+from run_benches.analysis import figures, ladder, peers, series
 from run_benches.analysis.contrasts import Contrast, joint
-from run_benches.analysis.findings import CrudLine, Rung
-from run_benches.render import cells, peers, scaling, tables
+from run_benches.analysis.crud import CrudLine
+from run_benches.analysis.findings import Findings
+from run_benches.analysis.held import counted_goals
+from run_benches.analysis.ladder import Rung
+from run_benches.analysis.row import FLOOR, OURS
+from run_benches.render import cells, tables
 from run_benches.render.pictures import threads_on_cores
 from run_benches.render.source import Source
 from run_benches.stats.estimates import Estimate
-from run_benches.store.runs import Run
 
 CONFIDENCE = 0.95
 """That of all intervals of one table together."""
@@ -45,22 +48,22 @@ class Conclusion:
     sentences: list[str]
 
 
-def conclusions(run: Run) -> list[Conclusion]:
+def conclusions(found: Findings) -> list[Conclusion]:
     """Every rule, in the order of the page."""
-    return [rule(run) for rule in RULES]
+    return [rule(found) for rule in RULES]
 
 
 # The price of indexes.
 
 
-def indexes(run: Run) -> Conclusion:
+def indexes(found: Findings) -> Conclusion:
     """Which verbs the largest number of indexes makes slower, and which not."""
-    most = max(findings.index_counts(run), default=0)
+    most = max(found.index_counts, default=0)
     sentences, looked_at = [], 0
-    for threads in findings.thread_counts(findings.crud_rows(run)):
-        losses = [(line, loss) for line in findings.crud(run, threads) if (loss := line.loss(most)) is not None]
+    for threads, lines in found.crud.items():
+        losses = [(line, loss) for line in lines if (loss := line.loss(most)) is not None]
         looked_at += len(losses)
-        sentences += _indexes_sentence(threads_on_cores(run, threads), most, losses)
+        sentences += _indexes_sentence(threads_on_cores(found.machine, threads), most, losses)
     rule = "for each number of threads, every verb with the most indexes against the same verb with none; the verbs of one number of threads hold together"
     return Conclusion(rule, looked_at, sentences)
 
@@ -92,9 +95,9 @@ def _size(found: Estimate) -> str:
 # The ladder.
 
 
-def steps(run: Run) -> Conclusion:
+def steps(found: Findings) -> Conclusion:
     """The largest step of each request, for each clock."""
-    climbs = [(request, rungs) for request in findings.REQUESTS for rungs in _by_clock(findings.ladder(run, request))]
+    climbs = [(request, rungs) for request, whole in found.ladders.items() for rungs in _by_clock(whole)]
     stepping = [rung for _, rungs in climbs for rung in rungs if rung.added is not None]
     sentences = [words for request, rungs in climbs if (words := _largest(request, rungs)) is not None]
     rule = (
@@ -105,7 +108,7 @@ def steps(run: Run) -> Conclusion:
 
 
 def _by_clock(rungs: Sequence[Rung]) -> Iterator[list[Rung]]:
-    climbing = [rung for rung in rungs if rung.name not in findings.ALONE and rung.row.measured]
+    climbing = [rung for rung in rungs if rung.name not in ladder.ALONE and rung.row.measured]
     for clock in dict.fromkeys(rung.row.bench.facts.clock for rung in climbing):
         yield [rung for rung in climbing if rung.row.bench.facts.clock == clock]
 
@@ -114,7 +117,7 @@ def _largest(request: str, rungs: Sequence[Rung]) -> str | None:
     steps = [
         (rung, found)
         for rung in rungs
-        if (found := rung.adds(findings.step_confidence(rungs, rung))) is not None
+        if (found := rung.adds(ladder.step_confidence(rungs, rung))) is not None
         and found.low is not None
         and found.high is not None
     ]
@@ -141,20 +144,20 @@ def _largest(request: str, rungs: Sequence[Rung]) -> str | None:
 # Threads.
 
 
-def threads(run: Run) -> Conclusion:
+def threads(found: Findings) -> Conclusion:
     """What a second thread gains each verb, beside raw RocksDB and the bare machine."""
     gains = {
         one.work: gain
-        for one in scaling.series(run, scaling.THREADS)
-        if one.layer == scaling.LAYER and (gain := one.speed_up(SECOND)) is not None
+        for one in found.series.get(series.THREADS, [])
+        if one.layer == series.LAYER and (gain := one.speed_up(SECOND)) is not None
     }
-    verbs = [(verb, gain) for (verb, subject), gain in gains.items() if subject == findings.OURS]
+    verbs = [(verb, gain) for (verb, subject), gain in gains.items() if subject == OURS]
     bare = next((gain for (operation, _), gain in gains.items() if operation == MACHINE), None)
     sentences = []
     for verb, gain in verbs:
         beside = [
             (name, found)
-            for name, found in (("raw RocksDB", gains.get((verb, findings.FLOOR))), ("bare arithmetic", bare))
+            for name, found in (("raw RocksDB", gains.get((verb, FLOOR))), ("bare arithmetic", bare))
             if found
         ]
         confidence = joint(CONFIDENCE, 1 + len(beside))
@@ -187,9 +190,9 @@ def _companion(name: str, gain: Contrast, found: Contrast, confidence: float) ->
 # Goals, others, growth, and what contradicts itself.
 
 
-def goals(run: Run) -> Conclusion:
+def goals(found: Findings) -> Conclusion:
     """How many goals are met, and which is the farthest from being met."""
-    judged = [held for held in findings.goals(run) if held.judged]
+    judged = [held for held in found.goals if held.judged]
     missed = sorted(
         (held for held in judged if held.standing == "missed"),
         key=lambda held: (held.ratio.high or 0) / (held.goal or 1) if held.ratio else 0.0,
@@ -199,9 +202,7 @@ def goals(run: Run) -> Conclusion:
         if missed
         else ""
     )
-    sentences = (
-        [f"Of {figures.plural(len(judged), 'goal')}: {findings.counted_goals(judged)}.{farthest}"] if judged else []
-    )
+    sentences = [f"Of {figures.plural(len(judged), 'goal')}: {counted_goals(judged)}.{farthest}"] if judged else []
     return Conclusion(
         "goals are ratios declared beside the row; one is met if the whole interval reaches it, missed if none of it does, and else not shown; the farthest is, by the higher end, the lowest part of its goal",
         len(judged),
@@ -209,23 +210,23 @@ def goals(run: Run) -> Conclusion:
     )
 
 
-def others(run: Run) -> Conclusion:
+def others(found: Findings) -> Conclusion:
     """Wins and losses beside each other system."""
-    sides = [side for side in peers.sides(run) if side.contrast is not None]
+    sides = [side for side in found.peers if side.contrast is not None]
     words = "of each other system, the rows in which ours is faster, and slower, for certain; the rows of one system hold together; none where no row is resolved"
     told = "; ".join(peers.census(sides, together=True))
     return Conclusion(words, len(sides), [f"{told[0].upper()}{told[1:]}."] if told else [])
 
 
-def growths(run: Run) -> Conclusion:
+def growths(found: Findings) -> Conclusion:
     """Which times grow with the data faster than the engine's tree explains."""
-    laws = [(one, one.law) for axis in ("records", "sharing") for one in scaling.series(run, axis)]
+    laws = [(one, one.law) for axis in ("records", "sharing") for one in found.series.get(axis, [])]
     sure = [(one, law) for one, law in laws if law.low is not None]
-    found = sorted(
+    faster = sorted(
         ((one, law) for one, law in sure if (law.low or 0) > FASTEST_GROWTH), key=lambda entry: -(entry[1].low or 0)
     )
-    told = [f"`{one.name}` {law.words}" for one, law in found[:1]]
-    more = f" So do {len(found) - 1} more of {len(sure)}." if len(found) > 1 else ""
+    told = [f"`{one.name}` {law.words}" for one, law in faster[:1]]
+    more = f" So do {len(faster) - 1} more of {len(sure)}." if len(faster) > 1 else ""
     sentences = [f"Growing faster with the data than a tree of sorted runs: {told[0]}.{more}"] if told else []
     if sure and not told:
         sentences = [f"No time of {len(sure)} grows with the data faster, for certain, than a tree of sorted runs may."]
@@ -236,18 +237,19 @@ def growths(run: Run) -> Conclusion:
     )
 
 
-def against_itself(run: Run) -> Conclusion:
+def against_itself(found: Findings) -> Conclusion:
     """Whether figures of this run contradict each other."""
-    checks = contradictions.checks(run)
-    found = [(check.rule, len(check.found)) for check in checks if check.found]
-    told = "; ".join(f'{count} against "{rule}"' for rule, count in found)
+    against = [(check.rule, len(check.found)) for check in found.checks if check.found]
+    told = "; ".join(f'{count} against "{rule}"' for rule, count in against)
     sentences = (
-        [f"Figures contradict each other, and are not to be used before that is explained: {told}."] if found else []
+        [f"Figures contradict each other, and are not to be used before that is explained: {told}."] if against else []
     )
-    return Conclusion("the cross-checks that found something", sum(check.looked_at for check in checks), sentences)
+    return Conclusion(
+        "the cross-checks that found something", sum(check.looked_at for check in found.checks), sentences
+    )
 
 
-RULES: Sequence[Callable[[Run], Conclusion]] = (indexes, steps, threads, goals, others, growths, against_itself)
+RULES: Sequence[Callable[[Findings], Conclusion]] = (indexes, steps, threads, goals, others, growths, against_itself)
 
 
 # Its sections.
@@ -255,7 +257,12 @@ RULES: Sequence[Callable[[Run], Conclusion]] = (indexes, steps, threads, goals, 
 
 def section(source: Source) -> list[str]:
     """What the page opens with."""
-    found = [sentence for run in source.of_each_machine for one in conclusions(run) for sentence in one.sentences]
+    found = [
+        sentence
+        for of_machine in source.found.of_each_machine
+        for one in conclusions(of_machine)
+        for sentence in one.sentences
+    ]
     lines = [f"* {sentence}" for sentence in found] or [f"{figures.NOT_RUN}: no rule found anything in this run"]
     words = f"Sentences made from the figures by rules that were stated before; an interval stands in brackets. The rules stand under {source.link('method', 'method')}."
     return ["## What was found", "", words, "", *source.block("what was found", lines)]
@@ -265,7 +272,7 @@ def rules(source: Source) -> list[str]:
     """Every rule, how much it looked at, and how much it said."""
     found = [
         (one, sum(each.looked_at for each in (one, *more)), sum(len(each.sentences) for each in (one, *more)))
-        for one, *more in zip(*map(conclusions, source.of_each_machine), strict=True)
+        for one, *more in zip(*map(conclusions, source.found.of_each_machine), strict=True)
     ]
     body = [
         [one.rule, str(looked_at) if looked_at else f"{figures.NOT_RUN}: nothing to look at", str(sentences)]

@@ -28,7 +28,8 @@ from itertools import zip_longest
 from pathlib import Path
 
 from run_benches import files, places, repository, serialization
-from run_benches.analysis import contradictions, figures
+from run_benches.analysis import figures
+from run_benches.analysis.findings import Findings
 from run_benches.calibrate.error_rates import Results
 from run_benches.errors import Complaint, Exit
 from run_benches.measure import provenance
@@ -45,12 +46,11 @@ from run_benches.render.gallery import pictures
 from run_benches.render.page import MAIN, MOST_LINES, bench_headers, render
 from run_benches.render.pictures import SEALED, Picture
 from run_benches.render.screenshots import Screenshot
-from run_benches.render.source import PICTURES, Source, folder_of, marked
+from run_benches.render.source import PICTURES, folder_of, marked
 from run_benches.store import fingerprint, load_comparisons, loads, pool, runs
 from run_benches.store.fingerprint import Parts
 from run_benches.store.load_comparisons import LoadComparison
 from run_benches.store.loads import LoadRun
-from run_benches.store.runs import Run
 
 PAGE = places.ROOT / "docs" / MAIN
 README = places.ROOT / "README.md"
@@ -107,21 +107,17 @@ def contents(
     source: Path, calibrated: Path = pool.RESULTS, main: str = MAIN
 ) -> tuple[list[Path], dict[str, str], list[Picture]]:
     """What the pages of a run are rendered from, their texts by their place, the main one first, and their pictures."""
-    parts, calibration = runs.load_set(source), _calibration(calibrated)
-    run, is_reference = runs.load(source), _is_reference(source)
+    found, calibration = Findings.of(runs.load(source), runs.load_set(source)), _calibration(calibrated)
+    is_reference = _is_reference(source)
     tested = loads.load_set(load_reference()) if is_reference and load_reference().exists() else {}
     compared = {path.stem: load_comparisons.load(path) for path in load_comparisons.kept()} if is_reference else {}
-    blind = (
-        [check.rule for check in contradictions.checks(run) if check.is_blind]
-        if len(Source(run, {}, {}, parts=parts).of_each_machine) == 1
-        else []
-    )
+    blind = [check.rule for check in found.checks if check.is_blind] if len(found.of_each_machine) == 1 else []
     if blind:
         raise Complaint(
             f"{shown(source)}: a cross-check looked at nothing, though there are rows of its kind: {'; '.join(blind)}"
         )
     drawn = [
-        *pictures(run).values(),
+        *pictures(found).values(),
         *(calibration_pictures.pictures(calibration) if calibration else []),
         *(load_pictures.pictures(loads.together(tested)) if tested else []),
     ]
@@ -131,8 +127,8 @@ def contents(
         *([load_reference()] if tested else []),
         *([load_comparisons.KEPT] if compared else []),
     ]
-    stale = _stale(parts, calibration, tested, compared)
-    return sources, render(run, bench_headers(), calibration, main, stale, parts, tested, compared), drawn
+    stale = _stale(found.parts, calibration, tested, compared)
+    return sources, render(found, bench_headers(), calibration, main, stale, tested, compared), drawn
 
 
 def _screenshots() -> list[Screenshot]:
@@ -142,7 +138,7 @@ def _screenshots() -> list[Screenshot]:
 
 
 def _stale(
-    parts: Mapping[str, Run],
+    parts: Mapping[str, Findings],
     calibration: Results | None,
     tested: Mapping[str, LoadRun],
     compared: Mapping[str, LoadComparison],
@@ -150,7 +146,7 @@ def _stale(
     """Whether they speak of sources that have changed since, by the names that `Source` says; nothing where that is not
     known."""
     layers = provenance.of_layers(parts)
-    found = {layer: _differ(run.sources.get(layer), layers.get(layer)) for layer, run in parts.items()}
+    found = {layer: _differ(part.made.sources.get(layer), layers.get(layer)) for layer, part in parts.items()}
     found |= {
         f"load {name}": _differ(run.sources.get(name), provenance.of_scenarios([name])) for name, run in tested.items()
     }

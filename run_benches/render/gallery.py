@@ -3,20 +3,20 @@
 Why one list: what the page refers to, what is drawn and what is checked are the same pictures, or one of them dangles.
 """
 
+from run_benches.analysis.findings import Findings
 from run_benches.render import layer_pictures, macro, scaling
 from run_benches.render import pictures as stack
 from run_benches.render.pictures import Picture
-from run_benches.store.runs import Run
 
 
-def pictures(run: Run) -> dict[str, Picture]:
+def pictures(found: Findings) -> dict[str, Picture]:
     """Those for which the run has figures."""
-    found = [
-        stack.crud(run),
-        stack.floors(run),
-        stack.ladder(run),
-        *layer_pictures.drawn(run),
-        *scaling.drawn(run),
-        macro.drawn(run),
+    drawn = [
+        stack.crud(found),
+        stack.floors(found),
+        stack.ladder(found),
+        *layer_pictures.drawn(found),
+        *scaling.drawn(found),
+        macro.drawn(found),
     ]
-    return {picture.name: picture for picture in found if picture is not None}
+    return {picture.name: picture for picture in drawn if picture is not None}

@@ -8,12 +8,12 @@ own kinds.
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from run_benches.analysis import figures, findings
+from run_benches.analysis import figures
 from run_benches.analysis.figures import Spread
-from run_benches.analysis.findings import Row
+from run_benches.analysis.findings import Findings
+from run_benches.analysis.row import LAYERS, OURS, Row
 from run_benches.render import pictures
 from run_benches.render.pictures import INK, PALE, SERIES, Picture
-from run_benches.store.runs import Run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,9 +32,9 @@ class _Line:
     marks: list[_Mark]
 
 
-def drawn(run: Run) -> list[Picture]:
+def drawn(found: Findings) -> list[Picture]:
     """A picture for each layer of which the run has figures."""
-    return [picture for layer in findings.LAYERS if (picture := _picture(run, layer)) is not None]
+    return [picture for layer in LAYERS if (picture := _picture(found, layer)) is not None]
 
 
 def name(layer: str) -> str:
@@ -42,9 +42,9 @@ def name(layer: str) -> str:
     return f"layer-{layer}"
 
 
-def _picture(run: Run, layer: str) -> Picture | None:
+def _picture(found: Findings, layer: str) -> Picture | None:
     lines: dict[str, list[_Mark]] = {}
-    for row in findings.rows(run, layer):
+    for row in found.rows_of(layer):
         if row.measured:
             lines.setdefault(_label(row), []).append(_Mark(row.subject, row.measured))
     alt = f"{layer}: the time of one operation of each row, with the range of the processes; the same figures stand in the table."
@@ -59,7 +59,7 @@ def _label(row: Row) -> str:
 
 
 def _draw(lines: list[_Line]) -> "Figure":
-    subjects = list(dict.fromkeys([findings.OURS, *(mark.subject for line in lines for mark in line.marks)]))
+    subjects = list(dict.fromkeys([OURS, *(mark.subject for line in lines for mark in line.marks)]))
     figure, (axis,) = pictures.canvas(len(lines) + 1, 1, left=pictures.room(line.label for line in lines), top=0.45)
     for at, line in enumerate(lines):
         axis.axhline(at, color=PALE, linewidth=0.4, zorder=0)

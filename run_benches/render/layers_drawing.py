@@ -2,7 +2,7 @@
 what is not there.
 
 Layers are the `mod` lines of `src/lib.rs`, in words of each module's own header; benches are the files with a `main`;
-rungs are those of `findings.RUNGS` that the sources of the ladder name. Only where floors stand, and how a figure comes
+rungs are those of `ladder.RUNGS` that the sources of the ladder name. Only where floors stand, and how a figure comes
 about, is told here. How colours are chosen stands in `pictures`; there is no plot, so it takes no matplotlib, and is
 compared byte by byte.
 """
@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from run_benches import places
-from run_benches.analysis import findings
+from run_benches.analysis.ladder import RUNGS
+from run_benches.analysis.row import ACROSS
 from run_benches.render.pictures import BLUE, INK, ORANGE
 from run_benches.store import house
 
@@ -67,7 +68,7 @@ def rungs(benches: Path = places.BENCHES) -> list[str]:
     sources = "".join(
         path.read_text(encoding="utf-8") for path in [benches / "ladder.rs", *sorted((benches / "ladder").glob("*.rs"))]
     )
-    return [name for name in findings.RUNGS if f'"{name}"' in sources]
+    return [name for name in RUNGS if f'"{name}"' in sources]
 
 
 def _words(module: str) -> str:
@@ -142,7 +143,7 @@ def _rows(layers: Sequence[Layer]) -> Iterator[str]:
         yield f'  <text class="small" x="166" y="{y + 18}">{html.escape(layer.words)}</text>'
         if layer.name in benches:
             yield from _box("bench", _BENCHES, y + 1, layer.name)
-    across = ", ".join(name for name in findings.ACROSS if name in benches)
+    across = ", ".join(name for name in ACROSS if name in benches)
     y = _y(len(layers) - 1)
     yield f'  <text class="small" x="{_BENCHES}" y="{y + 46}">across the layers: {across}</text>'
     storage = _y(next(row for row, layer in enumerate(layers) if layer.name == "storage")) + 13

@@ -10,71 +10,23 @@ beyond it has no figure in the run, and none here (T8).
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from run_benches.analysis import figures, findings
+from run_benches.analysis import figures
 from run_benches.analysis.figures import Spread
-from run_benches.analysis.findings import Row
+from run_benches.analysis.findings import Findings
+from run_benches.analysis.row import OURS, Row
+from run_benches.analysis.workloads import LAYER, QUANTILES, Tail, measures, tails
 from run_benches.render import cells, pictures, tables
 from run_benches.render.pictures import PALE, SERIES, Picture, threads_on_cores
 from run_benches.render.source import Source
-from run_benches.store.runs import Latency, Measure, Run
+from run_benches.store.runs import Measure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-LAYER = "macro"
-
-_QUANTILES: Sequence[tuple[str, float, Callable[[Latency], float | None]]] = (
-    ("p50", 0.5, lambda latency: latency.p50_ns),
-    ("p95", 0.95, lambda latency: latency.p95_ns),
-    ("p99", 0.99, lambda latency: latency.p99_ns),
-    ("p99.9", 0.999, lambda latency: latency.p999_ns),
-)
-
-
-@dataclass(frozen=True)
-class Tail:
-    """How long the operations of one kind took in a row: the quantiles for which there are enough, by name, and the
-    slowest of all."""
-
-    kind: str
-    processes: int
-    count: int
-    quantiles: dict[str, Spread]
-    slowest_ns: float
-
-
-def tails(row: Row) -> list[Tail]:
-    """The latencies of a row by the kind of operation; a kind that never happened is absent (T1)."""
-    found = row.bench.latencies.items() if row.bench.state == "ran" else ()
-    return [_tail(kind, happened) for kind, latencies in found if (happened := [one for one in latencies if one.count])]
-
-
-def _tail(kind: str, latencies: Sequence[Latency]) -> Tail:
-    quantiles = {}
-    for name, _, of in _QUANTILES:
-        if spread := figures.spread([value for latency in latencies if (value := of(latency)) is not None]):
-            quantiles[name] = spread
-    return Tail(
-        kind,
-        len(latencies),
-        sum(latency.count for latency in latencies),
-        quantiles,
-        max(latency.max_ns for latency in latencies),
-    )
-
-
-def measures(row: Row) -> dict[str, Measure]:
-    """The measures of a row that have a figure."""
-    return (
-        {name: measure for name, measure in row.bench.measures.items() if measure.points}
-        if row.bench.state == "ran"
-        else {}
-    )
 
 
 # Its page.
@@ -82,7 +34,7 @@ def measures(row: Row) -> dict[str, Measure]:
 
 def page(source: Source) -> list[str]:
     """The page: rates, latencies with their picture, measures, and what lacks a figure."""
-    rows = findings.rows(source.run, LAYER)
+    rows = source.found.rows_of(LAYER)
     if not rows:
         return [f"# {LAYER}", "", *source.words(LAYER), *source.block(LAYER, [source.missing(LAYER)])]
     ran, absent = [row for row in rows if row.measured], [row for row in rows if row.measured is None]
@@ -134,7 +86,7 @@ def _rates(source: Source, rows: Sequence[Row]) -> list[str]:
             if (row.bench.facts.threads, row.bench.facts.unit) == (threads, unit)
         ]
         lines += [
-            f"**{threads_on_cores(source.run, threads)}, counted in {unit}**",
+            f"**{threads_on_cores(source.found.machine, threads)}, counted in {unit}**",
             "",
             *tables.markdown(columns, body),
             "",
@@ -189,7 +141,7 @@ def _latencies(rows: Sequence[Row]) -> list[str]:
         "operation",
         "processes>",
         "operations timed>",
-        *(f"{name}>" for name, *_ in _QUANTILES),
+        *(f"{name}>" for name, *_ in QUANTILES),
         "slowest>",
     ]
     body = [[f"`{row.id}`", *_tail_cells(tail)] for row in rows for tail in tails(row)]
@@ -198,7 +150,7 @@ def _latencies(rows: Sequence[Row]) -> list[str]:
 
 def _tail_cells(tail: Tail) -> list[str]:
     quantiles = [
-        _quantile(tail.quantiles[name]) if name in tail.quantiles else figures.TOO_FEW for name, *_ in _QUANTILES
+        _quantile(tail.quantiles[name]) if name in tail.quantiles else figures.TOO_FEW for name, *_ in QUANTILES
     ]
     return [
         cells.words(tail.kind),
@@ -234,11 +186,11 @@ _ACROSS = 3
 _NINES = (0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999999, 0.9999999)
 
 
-def drawn(run: Run) -> Picture | None:
+def drawn(found: Findings) -> Picture | None:
     """The latencies of every row that has quantiles; a floor's beside ours."""
     by_work: dict[str, list[_Curve]] = {}
-    for row in findings.rows(run, LAYER):
-        whose = "" if row.subject == findings.OURS else f", {row.subject}"
+    for row in found.rows_of(LAYER):
+        whose = "" if row.subject == OURS else f", {row.subject}"
         by_work.setdefault(f"{row.operation}/{row.case}", []).extend(
             _curve(tail, whose) for tail in tails(row) if tail.quantiles
         )
@@ -248,7 +200,7 @@ def drawn(run: Run) -> Picture | None:
 
 
 def _curve(tail: Tail, whose: str) -> _Curve:
-    told = [(share, tail.quantiles[name].middle) for name, share, _ in _QUANTILES if name in tail.quantiles]
+    told = [(share, tail.quantiles[name].middle) for name, share, _ in QUANTILES if name in tail.quantiles]
     return _Curve(cells.words(tail.kind) + whose, [*told, (1 - 1 / (tail.count + 1), tail.slowest_ns)])
 
 

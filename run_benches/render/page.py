@@ -15,8 +15,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from run_benches import places
-from run_benches.analysis import figures, findings
-from run_benches.analysis.findings import CrudLine
+from run_benches.analysis import figures, series, workloads
+from run_benches.analysis.crud import VERBS, CrudLine
+from run_benches.analysis.findings import Findings
+from run_benches.analysis.held import counted_goals
+from run_benches.analysis.row import ACROSS, LAYERS, house_order
 from run_benches.calibrate.error_rates import Results
 from run_benches.measure.layers import header
 from run_benches.progress import duration
@@ -38,10 +41,8 @@ from run_benches.render import (
 from run_benches.render.gallery import pictures
 from run_benches.render.pictures import threads_on_cores
 from run_benches.render.source import Address, Source, machine_words, marked
-from run_benches.store import runs
 from run_benches.store.load_comparisons import LoadComparison
 from run_benches.store.loads import LoadRun
-from run_benches.store.runs import Run
 
 MOST_LINES = 300
 """Of the main page; a test counts them, and so does `document --check`."""
@@ -55,28 +56,26 @@ _Section = Callable[[Source], list[str]]
 
 
 def render(
-    run: Run,
+    found: Findings,
     headers: Mapping[str, str],
     calibration: Results | None,
     main: str = MAIN,
     stale: Mapping[str, bool | None] = {},
-    parts: Mapping[str, Run] = {},
     loads: Mapping[str, LoadRun] = {},
     compared: Mapping[str, LoadComparison] = {},
 ) -> dict[str, str]:
-    """All pages of a run, or of a set whose runs are `parts`, by their place from where the main page lies; that comes
-    first. `headers` are the words of each bench by its layer; all others as in `Source`. Pure: equal arguments, equal
-    bytes."""
-    drawn = pictures(run)
+    """All pages, by their place from where the main page lies; that comes first. `headers` are the words of each bench
+    by its layer; all others as in `Source`. Pure: equal arguments, equal bytes."""
+    drawn = pictures(found)
     address = Address(main)
     here, inside = (
-        Source(run, headers, drawn, calibration, one, stale, parts, loads, compared)
+        Source(found, headers, drawn, calibration, one, stale, loads, compared)
         for one in (address, Address(main, inside=True))
     )
-    found = {main: _text(part for section in SECTIONS for part in section(here))}
-    for name, section in _others(run, headers).items():
-        found[f"{address.folder}/{name}.md"] = _text([*_titled(section(inside), _head(inside, name), main)])
-    return found
+    texts = {main: _text(part for section in SECTIONS for part in section(here))}
+    for name, section in _others(found, headers).items():
+        texts[f"{address.folder}/{name}.md"] = _text([*_titled(section(inside), _head(inside, name), main)])
+    return texts
 
 
 def _head(source: Source, name: str) -> list[str]:
@@ -85,8 +84,8 @@ def _head(source: Source, name: str) -> list[str]:
         return page_load.measured(source)
     if name == page_lake.NAME:
         return page_lake.measured(source)
-    is_layer = name in source.headers or name in source.parts
-    if is_layer and name not in source.parts:
+    is_layer = name in source.headers or name in source.found.parts
+    if is_layer and name not in source.found.parts:
         return marked("measured", "no stored run", [figures.NOT_MEASURED])
     return (_shown_of(source, name) if is_layer else source).measured()
 
@@ -100,10 +99,10 @@ def _titled(lines: list[str], head: list[str], main: str) -> list[str]:
     return [lines[0], "", f"A part of [Performance of Strata](../{main}).", "", *head, *lines[2:]]
 
 
-def _others(run: Run, headers: Mapping[str, str]) -> dict[str, _Section]:
+def _others(found: Findings, headers: Mapping[str, str]) -> dict[str, _Section]:
     """Every other page, by its name: a page a layer, lowest first, what crosses them, and four that are no layer's."""
-    found = {layer: _layer_page(layer) for layer in findings.layers(run, [*headers, *findings.ACROSS])}
-    return found | {
+    layers = sorted({*found.layers, *headers, *ACROSS}, key=house_order)
+    return {layer: _layer_page(layer) for layer in layers} | {
         "bottlenecks": bottlenecks.section,
         page_load.NAME: page_load.page,
         page_lake.NAME: page_lake.page,
@@ -122,8 +121,8 @@ def _layer_page(layer: str) -> _Section:
         held = page_layer.held_sections(source, layer)
         if layer == page_ladder.LAYER:
             return [*page_ladder.page(source), *page_layer.rows_section(source, layer), *held]
-        if layer in (scaling.LAYER, macro.LAYER):
-            return [*(scaling if layer == scaling.LAYER else macro).page(source), *held]
+        if layer in (series.LAYER, workloads.LAYER):
+            return [*(scaling if layer == series.LAYER else macro).page(source), *held]
         return [*page_layer.section(source, layer), *(prices.section(source) if layer == INTEGRATION else [])]
 
     return section
@@ -131,14 +130,9 @@ def _layer_page(layer: str) -> _Section:
 
 def _shown_of(source: Source, layer: str) -> Source:
     """What the page of a layer shows: that of scaling all layers with rows along an axis, any other its own."""
-    if layer != scaling.LAYER:
+    if layer != series.LAYER:
         return source.of(layer)
-    placed = {
-        name: run
-        for name, run in source.parts.items()
-        if name == layer or any(bench.facts.scale for bench in run.benches.values())
-    }
-    return dataclasses.replace(source, run=runs.together(placed), parts=placed) if placed else source
+    return dataclasses.replace(source, found=source.found.along_axes or source.found)
 
 
 def bench_headers(folder: Path = places.BENCHES) -> dict[str, str]:
@@ -177,23 +171,25 @@ def machine(source: Source) -> list[str]:
         ("file_system", "{}"),
     ]
     lines = []
-    for run in source.of_each_machine:
-        known = run.machine.identity | run.machine.recorded
+    for found in source.found.of_each_machine:
+        known, made = found.machine.identity | found.machine.recorded, found.made
         told = [words.format(cells.plain(value)) for name, words in named if (value := known.get(name)) is not None]
-        unmeasured = [layer for layer in source.headers if layer not in source.parts]
-        limited = f"; **of no more than: {', '.join(run.layers)}**" if unmeasured else ""
-        ended = "" if run.complete else "; **it did not come to its end**"
-        scales = " and ".join(sorted({source.parts[layer].scale for layer in run.layers}))
-        measured = f"{figures.plural(len(run.layers), 'layer')} at {scales} scale, which took {duration(run.seconds)}"
-        lines += [f"* {', '.join(told)}; {run.build.rustc.partition(' (')[0]}: {measured}{limited}{ended}."]
+        unmeasured = [layer for layer in source.headers if layer not in source.found.parts]
+        limited = f"; **of no more than: {', '.join(found.layers)}**" if unmeasured else ""
+        ended = "" if made.complete else "; **it did not come to its end**"
+        scales = " and ".join(sorted({source.found.parts[layer].made.scale for layer in found.layers}))
+        measured = (
+            f"{figures.plural(len(found.layers), 'layer')} at {scales} scale, which took {duration(made.seconds)}"
+        )
+        lines += [f"* {', '.join(told)}; {made.build.rustc.partition(' (')[0]}: {measured}{limited}{ended}."]
     return ["## The machine and the runs", "", *source.block("machine", lines)]
 
 
 def all_pages(source: Source) -> list[str]:
     """Where everything else stands."""
-    names = list(_others(source.run, source.headers))
-    layers = [source.link(cells.words(name), name) for name in names if name in findings.LAYERS]
-    across = [source.link(cells.words(name), name) for name in names if name not in findings.LAYERS]
+    names = list(_others(source.found, source.headers))
+    layers = [source.link(cells.words(name), name) for name in names if name in LAYERS]
+    across = [source.link(cells.words(name), name) for name in names if name not in LAYERS]
     words = "Every row with its conditions, its plot and what it is held against stands on the page of its layer."
     return [
         "## All figures",
@@ -209,17 +205,14 @@ def all_pages(source: Source) -> list[str]:
 def summary(source: Source) -> list[str]:
     """The few figures that most people come for."""
     source = source.of(INTEGRATION)
-    grids = {
-        threads: findings.crud(source.run, threads)
-        for threads in findings.thread_counts(findings.crud_rows(source.run))
-    }
+    grids = source.found.crud
     columns = ["", "one operation is", "indexes>"]
     for threads in grids:
         columns += [
-            f"time, {threads_on_cores(source.run, threads)}>",
+            f"time, {threads_on_cores(source.found.machine, threads)}>",
             f"operations/s, {figures.plural(threads, 'thread')}>",
         ]
-    most = max(findings.index_counts(source.run), default=2)
+    most = max(source.found.index_counts, default=2)
     asked = [("simple {}", "read", 0), ("simple {}", "create", 0), ("{} 70R/30W", "mixed", 0)]
     asked += [("{} with indexes", verb, most) for verb in ("read", "create", "mixed")]
     body = [
@@ -234,10 +227,15 @@ def summary(source: Source) -> list[str]:
 def crud(source: Source) -> list[str]:
     """The verbs by the number of indexes, each with its loss against none."""
     source = source.of(INTEGRATION)
-    counts = sorted({0, 1, 2, *findings.index_counts(source.run)})
+    counts = sorted({0, 1, 2, *source.found.index_counts})
     lines: list[str] = []
-    for threads in findings.thread_counts(findings.crud_rows(source.run)):
-        lines += [f"**{threads_on_cores(source.run, threads)}**", "", *_crud_table(source, threads, counts), ""]
+    for threads, of_verbs in source.found.crud.items():
+        lines += [
+            f"**{threads_on_cores(source.found.machine, threads)}**",
+            "",
+            *_crud_table(source, of_verbs, counts),
+            "",
+        ]
     lines = lines or [source.missing(INTEGRATION)]
     price = source.link("the price of an index, and when it pays", INTEGRATION)
     words = f"Beside each time stands how much longer the verb takes than without any index, from turns with it, and the interval. Further: {price}."
@@ -246,8 +244,8 @@ def crud(source: Source) -> list[str]:
 
 def floors(source: Source) -> list[str]:
     """How many goals are met, and which are missed."""
-    machines = source.of_each_machine
-    lines = [line for run in machines for line in _goals(run, len(machines))]
+    machines = source.found.of_each_machine
+    lines = [line for found in machines for line in _goals(found, len(machines))]
     words = (
         "A floor is the best raw path of the same binding for the same bytes; the ratio is its time over ours, from turns. A goal, declared beforehand, is"
         f" met if the whole interval reaches it, missed if none of it does, and else not shown. All of them: {source.link('bottlenecks', 'bottlenecks')} and the pages of the layers."
@@ -255,37 +253,37 @@ def floors(source: Source) -> list[str]:
     return ["## Floors", "", words, "", *source.picture("floors"), *source.block("floors", lines)]
 
 
-def _goals(run: Run, machines: int) -> list[str]:
+def _goals(found: Findings, machines: int) -> list[str]:
     """The goals of the rows of one of so many machines, which share the lines for those that are missed."""
-    held, most = findings.goals(run), MOST_MISSED // machines
+    held, most = found.goals, MOST_MISSED // machines
     missed = sorted((one for one in held if one.standing == "missed"), key=lambda one: -(one.excess_ns or 0.0))
-    where = f"**{machine_words(run.machine)}**: " if machines > 1 else ""
+    where = f"**{machine_words(found.machine)}**: " if machines > 1 else ""
     left = f" The {most} that have most to lose; all are on the page `bottlenecks`." if len(missed) > most else ""
     columns = ["missed, by the time to lose for certain", "floor's time / ours>", "goal>", "verdict"]
     body = [[f"`{one.row.id}`", cells.ratio(one), cells.goal(one.goal), cells.verdict(one)] for one in missed[:most]]
     table = [*tables.markdown(columns, body), ""] if body else []
-    return [f"{where}{len(held)} rows have a goal: {findings.counted_goals(held)}.{left}", "", *table]
+    return [f"{where}{len(held)} rows have a goal: {counted_goals(held)}.{left}", "", *table]
 
 
 def certainty(source: Source) -> list[str]:
     """How sure the figures are, in three lines."""
-    lines = [f"* {say(run)}" for run in source.of_each_machine for say in (_intervals, page_method.controls)]
+    lines = [f"* {say(found)}" for found in source.found.of_each_machine for say in (_intervals, page_method.controls)]
     lines.append(f"* {_calibration(source.calibration)}")
     words = f"The rules, the counts and the cross-checks: {source.link('method', 'method')}."
     return ["## How sure we are", "", *source.block("certainty", lines), words, ""]
 
 
-def _intervals(run: Run) -> str:
-    if not run.families:
+def _intervals(found: Findings) -> str:
+    if not found.families:
         return "This run is of an older format: its rows took no turns but with their floors, so no other difference is told; times are of processes that ran alone, and rough."
-    ran = [family.tuples for family in run.families.values() if family.state == "ran"]
+    ran = [family.tuples for family in found.families.values() if family.state == "ran"]
     tuples = (
         f"{min(ran)} to {max(ran)} tuples"
         if ran and min(ran) < max(ran)
         else figures.plural(max(ran, default=0), "tuple")
     )
     return (
-        f"Whatever is compared took turns of some milliseconds ({tuples} of {figures.plural(len(run.families), 'family')}); every difference has a 95 % interval over"
+        f"Whatever is compared took turns of some milliseconds ({tuples} of {figures.plural(len(found.families), 'family')}); every difference has a 95 % interval over"
         " the tuples. The range beside a time is that of its processes, and no interval."
     )
 
@@ -327,7 +325,7 @@ def limits(source: Source) -> list[str]:
         "",
         (
             "* These are benches inside one process. They say what a layer costs, not how a server behaves under load: nothing queues, and no client is on"
-            f" another machine. The latencies of the {source.link('workloads', macro.LAYER)} are service times of a closed loop, not those of requests that"
+            f" another machine. The latencies of the {source.link('workloads', workloads.LAYER)} are service times of a closed loop, not those of requests that"
             " arrive at a rate."
         ),
         (
@@ -379,12 +377,11 @@ def _summary_rows(
         ]
 
 
-def _crud_table(source: Source, threads: int, counts: Sequence[int]) -> list[str]:
+def _crud_table(source: Source, lines: Sequence[CrudLine], counts: Sequence[int]) -> list[str]:
     columns = ["verb"]
     for indexes in counts:
         columns += [f"{figures.plural(indexes, 'index')}>"] + (["longer by>"] if indexes else [])
-    lines = findings.crud(source.run, threads)
-    unseen = [verb for verb in findings.VERBS if verb not in {line.operation for line in lines}]
+    unseen = [verb for verb in VERBS if verb not in {line.operation for line in lines}]
     body = []
     for line in (*lines, *(CrudLine(verb, "", {}) for verb in unseen)):
         told = [line.label]

@@ -7,8 +7,8 @@ cannot be shares of each other.
 
 from collections.abc import Mapping, Sequence
 
-from run_benches.analysis import figures, findings
-from run_benches.analysis.findings import Rung
+from run_benches.analysis import figures
+from run_benches.analysis.ladder import ALONE, RUNGS, Rung, share
 from run_benches.render import cells, tables
 from run_benches.render.source import Source
 
@@ -19,7 +19,7 @@ _Climbs = Mapping[str, Sequence[Rung]]
 
 def section(source: Source) -> list[str]:
     """The compact section: the picture, and what each rung adds."""
-    climbs = _climbs(source)
+    climbs = source.found.ladders
     lines = _added_table(climbs) if any(climbs.values()) else [source.missing(LAYER)]
     words = (
         "What each rung adds to a request on top of the rung below, with the interval, and which share that is of the request on"
@@ -31,7 +31,7 @@ def section(source: Source) -> list[str]:
 def page(source: Source) -> list[str]:
     """Every rung of every request."""
     lines: list[str] = []
-    for request, rungs in _climbs(source).items():
+    for request, rungs in source.found.ladders.items():
         lines += [f"**{request.upper()}**", "", *(_table(rungs) if rungs else [source.missing(LAYER)]), ""]
     return [
         f"# {LAYER}",
@@ -44,18 +44,10 @@ def page(source: Source) -> list[str]:
     ]
 
 
-def _climbs(source: Source) -> _Climbs:
-    return {request: findings.ladder(source.run, request) for request in findings.REQUESTS}
-
-
 def _added_table(climbs: _Climbs) -> list[str]:
     """A line for each rung, the highest first, a column for each request; above them the request on the highest rung of
     each clock."""
-    seen = [
-        name
-        for name in reversed(findings.RUNGS)
-        if any(rung.name == name for rungs in climbs.values() for rung in rungs)
-    ]
+    seen = [name for name in reversed(RUNGS) if any(rung.name == name for rungs in climbs.values() for rung in rungs)]
     whole = [
         ["**the request, by CPU time**", *(_whole(rungs, "cpu") for rungs in climbs.values())],
         ["**the request, by time**", *(_whole(rungs, "wall") for rungs in climbs.values())],
@@ -66,9 +58,7 @@ def _added_table(climbs: _Climbs) -> list[str]:
 
 def _whole(rungs: Sequence[Rung], clock: str) -> str:
     told = [
-        rung
-        for rung in rungs
-        if rung.row.bench.facts.clock == clock and rung.name not in findings.ALONE and rung.row.measured
+        rung for rung in rungs if rung.row.bench.facts.clock == clock and rung.name not in ALONE and rung.row.measured
     ]
     return (
         f"{figures.time(told[-1].row.measured.middle)} on `{told[-1].name}`"
@@ -86,10 +76,10 @@ def _added_cell(rungs: Sequence[Rung], name: str) -> str:
     if rung.row.measured is None:
         return rung.row.why_not
     if rung.below is None:
-        return figures.time(rung.row.measured.middle) + (" in it alone" if name in findings.ALONE else " on it")
-    share = findings.share(rungs, rung)
+        return figures.time(rung.row.measured.middle) + (" in it alone" if name in ALONE else " on it")
+    part = share(rungs, rung)
     certain = rung.step is not None and rung.step.verdict() == "differ"
-    return cells.step(rung) + (f" ({figures.percent(share)})" if share is not None and certain else "")
+    return cells.step(rung) + (f" ({figures.percent(part)})" if part is not None and certain else "")
 
 
 def _table(rungs: Sequence[Rung]) -> list[str]:

@@ -9,8 +9,8 @@ layer is told alike, so that who read one page can read all.
 
 from collections.abc import Iterable, Sequence
 
-from run_benches.analysis import findings
-from run_benches.analysis.findings import Held, Row
+from run_benches.analysis.held import Held
+from run_benches.analysis.row import Row
 from run_benches.render import cells, layer_pictures, peers, tables
 from run_benches.render.pictures import threads_on_cores
 from run_benches.render.source import Source
@@ -24,15 +24,15 @@ def section(source: Source, layer: str) -> list[str]:
 
 def rows_section(source: Source, layer: str) -> list[str]:
     """Every row, by what rows share a column."""
-    rows = findings.rows(source.run, layer)
+    rows = source.found.rows_of(layer)
     lines = [line for kind in _kinds(rows) for line in _rows_table(source, kind, rows)] or [source.missing(layer), ""]
     return ["## Rows", "", *source.block(f"{layer} rows", lines)]
 
 
 def held_sections(source: Source, layer: str) -> list[str]:
     """What its rows are held against: a section for floors, one for other systems, one for rows of ours."""
-    floors = findings.floors(source.run, layer)
-    own = [held for held in findings.held(source.run, layer) if held.is_own]
+    floors = [held for held in source.found.floors if held.row.layer == layer]
+    own = [held for held in source.found.held_of(layer) if held.is_own]
     beside = peers.layer_tables(source, layer)
     told: list[str] = []
     if floors:
@@ -112,7 +112,7 @@ def _rows_table(source: Source, kind: _Kind, rows: Iterable[Row]) -> list[str]:
     ]
     columns += ["allocations>", *(["counted in one operation"] if counted else [])]
     body = [_cells(source, row, counted) for row in wanted]
-    title = f"{threads_on_cores(source.run, threads)}, counted in {unit}{', by CPU time' if clock == 'cpu' else ''}"
+    title = f"{threads_on_cores(source.found.machine, threads)}, counted in {unit}{', by CPU time' if clock == 'cpu' else ''}"
     return [f"**{title}**", "", *tables.markdown(columns, body), ""]
 
 

@@ -111,7 +111,7 @@ def _share(share: float | None) -> str:
 
 
 def _beside(source: Source) -> list[str]:
-    ladder = source.of(page_ladder.LAYER).run
+    ladder = source.of(page_ladder.LAYER).found
     found = [step for load in source.loads.values() for step in load_findings.steps(load, ladder)]
     if not found:
         return []

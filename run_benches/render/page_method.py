@@ -8,13 +8,14 @@ machines and engine is folded.
 import json
 from collections.abc import Sequence
 
-from run_benches.analysis import contradictions, contrasts, figures, findings
+from run_benches.analysis import contradictions, figures
+from run_benches.analysis.findings import Findings
+from run_benches.analysis.row import Made, house_order
 from run_benches.calibrate.error_rates import Results
 from run_benches.progress import duration
 from run_benches.render import calibration_pictures, calibration_report, cells, conclusions, tables
 from run_benches.render.source import Source, marked, revision
 from run_benches.store.loads import LoadRun
-from run_benches.store.runs import Run
 
 CALIBRATION = "baselines/calibration/results.json"
 """Where the error rates of this project stand, as a reader finds them."""
@@ -28,7 +29,7 @@ def section(source: Source) -> list[str]:
 
 def _figures(source: Source) -> list[str]:
     """How the figures were made."""
-    run, parts = source.run, source.parts.values()
+    parts = [part.made for part in source.found.parts.values()]
     least, most = (choose(part.design.tuples for part in parts) for choose in (min, max))
     tuples = figures.plural(most, "tuple") if least == most else f"{least} to {most} tuples"
     lines = [
@@ -45,7 +46,7 @@ def _figures(source: Source) -> list[str]:
             " lanes there are; so times compare only under the same conditions, and the lanes are one of them."
         ),
         f"* A difference whose interval holds none is `same` where its 90 % interval lies within {figures.within_margin()}, and else `not resolved`.",
-        *(f"* {controls(one)}" for one in source.of_each_machine),
+        *(f"* {controls(one)}" for one in source.found.of_each_machine),
         *(
             ["* The binaries were not linked anew: the intervals leave out what the placement of code does."]
             if any(part.design.linked_anew is False for part in parts)
@@ -56,7 +57,7 @@ def _figures(source: Source) -> list[str]:
             if any(part.scale == "quick" for part in parts)
             else []
         ),
-        f"* {_census(run)}",
+        f"* {_census(source.found)}",
     ]
     return ["## How the figures were made", "", *source.block("figures", lines)]
 
@@ -67,19 +68,19 @@ def _checked(source: Source) -> list[str]:
         "",
         _CROSS_CHECKS,
         "",
-        *source.block("cross-checks", _cross_checks(source.of_each_machine)),
+        *source.block("cross-checks", _cross_checks(source.found.of_each_machine)),
     ]
 
 
-def controls(run: Run) -> str:
+def controls(found: Findings) -> str:
     """What the second lanes say of the intervals."""
-    found = contrasts.controls(run)
-    if not found.looked_at:
+    seen = found.controls
+    if not seen.looked_at:
         return "No row was held against itself, so nothing is known of the intervals of this run."
-    words = f"Each family has a row that took turns with itself: {found.held} of {found.looked_at} of these 95 % intervals hold no difference."
+    words = f"Each family has a row that took turns with itself: {seen.held} of {seen.looked_at} of these 95 % intervals hold no difference."
     return words + (
         " **Chance gives so few less than once in a hundred runs: the run is contaminated.**"
-        if found.contaminated
+        if seen.contaminated
         else ""
     )
 
@@ -101,7 +102,7 @@ def _error_rates(source: Source) -> list[str]:
             "",
         ]
     known = ", ".join(f"{cells.words(name)} {cells.plain(value)}" for name, value in found.machine.identity.items())
-    likenesses = [found.machine.likeness(run.machine) for run in source.of_each_machine]
+    likenesses = [found.machine.likeness(one.machine) for one in source.found.of_each_machine]
     unknown = sorted({name for likeness in likenesses for name in likeness.unknown})
     where = (
         "Measured on another machine than"
@@ -148,30 +149,25 @@ def _calibrated(source: Source) -> list[str]:
     return ["## Calibration", "", words, "", *figures_of_it]
 
 
-def _census(run: Run) -> str:
+def _census(found: Findings) -> str:
     """How every planned cell ended (T2)."""
-    kinds = {
-        "Times": [run.benches[cell.id].state for cell in run.design.plan if cell.kind == "time"],
-        "families": [run.families[cell.id].state for cell in run.design.plan if cell.kind == "family"],
-        "ratios": [run.ratios[cell.id].state for cell in run.design.plan if cell.kind == "ratio"],
-        "sentinels": [run.sentinels[cell.id].state for cell in run.design.plan if cell.kind == "sentinel"],
-    }
     told = []
-    for kind, states in kinds.items():
+    for kind, singular in (("Times", "time"), ("families", "family"), ("ratios", "ratio"), ("sentinels", "sentinel")):
+        states = [one.state for one in found.outcomes if one.kind == singular and one.planned]
         counts = (
             ", ".join(f"{states.count(state)} {words}" for state, words in _STATES.items() if state in states) or "none"
         )
         told.append(f"{kind}: {len(states)} planned ({counts})")
-    end = "" if run.complete else " **The run did not come to its end.**"
+    end = "" if found.made.complete else " **The run did not come to its end.**"
     return f"Every planned cell ended in a state. {'; '.join(told)}.{end}"
 
 
 _STATES = {"ran": "ran", "not_run": "not run", "skipped": "skipped", "invalid": "invalid"}
 
 
-def _cross_checks(machines: Sequence[Run]) -> list[str]:
+def _cross_checks(machines: Sequence[Findings]) -> list[str]:
     """What contradicts itself, and how much was looked at (T22: silence is no pass)."""
-    checks = contradictions.of_all(machines)
+    checks = contradictions.together([found.checks for found in machines])
     body = [
         [
             check.rule,
@@ -191,13 +187,13 @@ def _cross_checks(machines: Sequence[Run]) -> list[str]:
 def _run(source: Source) -> list[str]:
     """The conditions of the runs; layers that share them share a table."""
     shared: dict[tuple[str, ...], list[str]] = {}
-    for layer, run in source.parts.items():
-        shared.setdefault(tuple(_run_table(run)), []).append(layer)
+    for layer, part in source.found.parts.items():
+        shared.setdefault(tuple(_run_table(part.made)), []).append(layer)
     lines = [line for table, layers in shared.items() for line in _folded(", ".join(layers), list(table))]
     return ["## What ran, where, and how it was built", "", *source.block("run", lines)]
 
 
-def _run_table(run: Run) -> list[str]:
+def _run_table(run: Made) -> list[str]:
     facts = {
         "revision": f"`{run.tool.commit}`{' with changes that are not committed' if run.tool.dirty else ''}",
         "Cargo.lock": f"`sha256:{run.tool.lock_sha256}`",
@@ -216,7 +212,7 @@ def _run_table(run: Run) -> list[str]:
 def _engine(source: Source) -> list[str]:
     """The options that the processes themselves reported (T18); layers with the same options share a table."""
     shared: dict[str, list[str]] = {}
-    for layer, options in sorted(source.run.engine.items(), key=lambda entry: findings.house_order(entry[0])):
+    for layer, options in sorted(source.found.made.engine.items(), key=lambda entry: house_order(entry[0])):
         shared.setdefault(json.dumps(options, sort_keys=True), []).append(layer)
     lines: list[str] = []
     for options_text, sharing in shared.items():
@@ -231,7 +227,7 @@ def _engine(source: Source) -> list[str]:
 
 def _runs_used(source: Source) -> list[str]:
     """Every stored run that a figure comes from (T17)."""
-    body = [_line_of_layer(layer, run) for layer, run in source.parts.items()]
+    body = [_line_of_layer(layer, part) for layer, part in source.found.parts.items()]
     body += [
         [f"load test {name}", revision(run.tool.commit, run.tool.dirty), run.started, duration(run.seconds), _ran(run)]
         for name, run in source.loads.items()
@@ -253,15 +249,15 @@ def _runs_used(source: Source) -> list[str]:
     return ["## The runs of these pages", "", *source.block("runs", [words, "", *tables.markdown(columns, body)])]
 
 
-def _line_of_layer(layer: str, run: Run) -> list[str]:
-    ran = sum(bench.state == "ran" for bench in run.benches.values())
+def _line_of_layer(layer: str, found: Findings) -> list[str]:
+    run, ran = found.made, sum(row.bench.state == "ran" for row in found.rows)
     scale = run.scale + ("" if run.complete else ", interrupted")
     return [
         f"layer {layer}",
         revision(run.tool.commit, run.tool.dirty),
         run.started,
         duration(run.seconds),
-        f"{scale}: {ran} of {figures.plural(len(run.benches), 'row')}",
+        f"{scale}: {ran} of {figures.plural(len(found.rows), 'row')}",
     ]
 
 

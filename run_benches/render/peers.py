@@ -6,78 +6,13 @@ tuples in which the two took turns. An interval that holds one tells neither fro
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
-from run_benches.analysis import figures, findings
-from run_benches.analysis.contrasts import Contrast, joint
-from run_benches.analysis.findings import Row
+from run_benches.analysis import figures
+from run_benches.analysis.peers import Side
+from run_benches.analysis.row import Row
 from run_benches.render import cells, tables
 from run_benches.render.pictures import threads_on_cores
 from run_benches.render.source import Source
-from run_benches.store.runs import Run
-
-Outcome = Literal["ours", "theirs", "same", "not resolved"]
-
-
-@dataclass(frozen=True)
-class Side:
-    """A peer's row beside ours of the same operation and case."""
-
-    ours: Row
-    theirs: Row
-    contrast: Contrast | None
-    """Their time against ours; absent where the two took no turns or are not of one kind."""
-
-    def faster(self, confidence: float = 0.95) -> Outcome | None:
-        """Who is faster beyond the interval."""
-        if self.contrast is None:
-            return None
-        verdict = self.contrast.verdict(confidence)
-        if verdict == "differ":
-            return "ours" if self.contrast.ratio(confidence).middle > 1 else "theirs"
-        return verdict
-
-
-def sides(run: Run, layer: str | None = None) -> list[Side]:
-    """Every row of a peer that has one of ours beside it, in the order of the page."""
-    ours = {_work(row): row for row in findings.rows(run, layer) if row.subject == findings.OURS}
-    theirs = [row for row in findings.rows(run, layer) if is_peer(row)]
-    return [
-        Side(mine, row, row.over(mine) if findings.alike(mine, row) else None)
-        for row in theirs
-        if (mine := ours.get(_work(row)))
-    ]
-
-
-def is_peer(row: Row) -> bool:
-    """Whether a row is another's work, and neither what ours is built on nor the entry to a runtime."""
-    return row.subject not in (findings.OURS, findings.FLOOR, findings.DRIVER)
-
-
-def census(found: Sequence[Side], together: bool = False) -> Iterator[str]:
-    """How often ours was faster, and how often slower, beside each other one: by the interval of each row, or so that
-    those of all rows beside one other hold together; then nothing is said of one with which no row is resolved."""
-    for peer in dict.fromkeys(side.theirs.subject for side in found):
-        told = [side for side in found if side.theirs.subject == peer and side.contrast is not None]
-        outcomes = [side.faster(joint(0.95, len(told) if together else 1)) for side in told]
-        if told and not (together and set(outcomes) == {"not resolved"}):
-            yield f"beside `{peer}`, of {figures.plural(len(told), 'row')} {', '.join(_counted(outcomes))}"
-
-
-def _counted(outcomes: Sequence[Outcome | None]) -> Iterator[str]:
-    """Wins and losses alike, also where there are none; the others where there are some."""
-    yield f"ours is faster in {outcomes.count('ours')}"
-    yield f"slower in {outcomes.count('theirs')}"
-    if same := outcomes.count("same"):
-        yield f"the same within {figures.within_margin()} in {same}"
-    if unresolved := outcomes.count("not resolved"):
-        yield f"not resolved in {unresolved}"
-
-
-def _work(row: Row) -> tuple[str, str, str]:
-    return (row.layer, row.operation, row.case)
-
 
 # Its section on the main page: a line for each layer and each other one.
 
@@ -89,7 +24,7 @@ _WORDS = (
 
 def section(source: Source) -> list[str]:
     """The compact section."""
-    found = sides(source.run)
+    found = source.found.peers
     lines = _compact(source, found) if found else [f"{figures.NOT_RUN}: no peer has a row in this run"]
     return ["## Beside other systems", "", _WORDS, "", *source.block("peers", lines)]
 
@@ -128,7 +63,7 @@ def _ends(found: Sequence[Side]) -> list[str]:
         ((side.contrast, side.ours) for side in found if side.contrast), key=lambda one: one[0].ratio().middle
     )
     if not held:
-        return [cells.NO_TURNS, cells.NO_TURNS]
+        return [figures.NO_TURNS, figures.NO_TURNS]
     ends = [f"{figures.factor(contrast)} `{row.operation}/{row.case}`" for contrast, row in (held[0], held[-1])]
     return ends if len(held) > 1 else [ends[0], "the only one"]
 
@@ -138,7 +73,7 @@ def _ends(found: Sequence[Side]) -> list[str]:
 
 def layer_tables(source: Source, layer: str) -> list[str]:
     """The rows of others beside ours in one layer, by the number of threads."""
-    found = sides(source.run, layer)
+    found = [side for side in source.found.peers if side.ours.layer == layer]
     return [
         line
         for threads in sorted({side.ours.bench.facts.threads for side in found})
@@ -162,7 +97,7 @@ def _table(source: Source, found: Sequence[Side], threads: int) -> Iterator[str]
     for ours in dict.fromkeys(side.ours.id for side in wanted):
         of = [side for side in wanted if side.ours.id == ours]
         body += [_cells(source, of[0].ours, None, sized), *(_cells(source, side.theirs, side, sized) for side in of)]
-    yield from (f"**{threads_on_cores(source.run, threads)}**", "", *tables.markdown(columns, body), "")
+    yield from (f"**{threads_on_cores(source.found.machine, threads)}**", "", *tables.markdown(columns, body), "")
 
 
 def _cells(source: Source, row: Row, side: Side | None, sized: bool) -> list[str]:
@@ -184,6 +119,6 @@ def _cells(source: Source, row: Row, side: Side | None, sized: bool) -> list[str
 
 def _told(side: Side) -> str:
     if side.contrast is None:
-        return cells.NO_TURNS
+        return figures.NO_TURNS
     verdict = {"ours": ", ours faster", "theirs": ", ours slower"}.get(side.faster() or "", "")
     return figures.factor(side.contrast) + verdict

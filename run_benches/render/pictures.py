@@ -22,11 +22,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from run_benches.analysis import figures, findings
+from run_benches.analysis import figures
 from run_benches.analysis.contrasts import Contrast
+from run_benches.analysis.crud import CrudLine
 from run_benches.analysis.figures import Spread
+from run_benches.analysis.findings import Findings
+from run_benches.analysis.held import Held, Standing
+from run_benches.analysis.ladder import ALONE, Rung
 from run_benches.errors import Complaint
-from run_benches.store.runs import Run
+from run_benches.store.runs import Machine
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -122,23 +126,23 @@ class _Panel:
     groups: list[_Group]
 
 
-def crud(run: Run) -> Picture | None:
+def crud(found: Findings) -> Picture | None:
     """The verbs by the number of indexes, if the run has any."""
-    counts = findings.thread_counts(findings.crud_rows(run))
-    panels = [_crud_panel(run, threads) for threads in counts if any(row.measured for row in findings.crud_rows(run))]
+    is_measured = any(row.measured for lines in found.crud.values() for line in lines for row in line.cells.values())
+    panels = [_crud_panel(found, threads) for threads in found.crud if is_measured]
     alt = "CRUD by the number of indexes: a bar for each verb, its length the time of one operation; the same figures stand in the tables."
     return Picture("crud", alt, panels, _draw_crud) if panels else None
 
 
-def _crud_panel(run: Run, threads: int) -> _Panel:
+def _crud_panel(found: Findings, threads: int) -> _Panel:
     groups = []
-    for line in findings.crud(run, threads):
+    for line in found.crud[threads]:
         bars = [_crud_bar(line, indexes) for indexes in sorted(line.cells)]
         groups.append(_Group(line.label.replace(", ", "\n"), bars))
-    return _Panel(threads_on_cores(run, threads), groups)
+    return _Panel(threads_on_cores(found.machine, threads), groups)
 
 
-def _crud_bar(line: findings.CrudLine, indexes: int) -> _Bar:
+def _crud_bar(line: CrudLine, indexes: int) -> _Bar:
     row, loss = line.cells[indexes], line.loss(indexes)
     if row.measured is None:
         return _Bar(indexes, None, row.why_not.split(":")[0])
@@ -149,13 +153,10 @@ def _lost(loss: Contrast | None) -> str:
     return f", {figures.contrast(loss)}" if loss else ""
 
 
-def threads_on_cores(run: Run, threads: int) -> str:
+def threads_on_cores(machine: Machine, threads: int) -> str:
     """`1 thread`, `8 threads on 2 cores`."""
-    cores = run.machine.identity.get("cores")
-    crowded = threads > 1 and isinstance(cores, int)
-    return figures.plural(threads, "thread") + (
-        f" on {figures.plural(cores, 'core')}" if crowded and isinstance(cores, int) else ""
-    )
+    on = f" on {figures.plural(machine.cores, 'core')}" if threads > 1 and machine.cores is not None else ""
+    return figures.plural(threads, "thread") + on
 
 
 def _draw_crud(panels: list[_Panel]) -> "Figure":
@@ -211,7 +212,7 @@ def _draw_bar(axis: "Axes", at: float, time_ns: Spread | None, scale: float, col
 # Rows against their floors: a dot with its interval, a tick for the goal.
 
 
-_LOOKS: dict[findings.Standing, tuple[str, str, float, bool]] = {
+_LOOKS: dict[Standing, tuple[str, str, float, bool]] = {
     "met": (BLUE, "o", 6, True),
     "missed": (ORANGE, "X", 7, True),
     "not shown": (INK, "o", 6, False),
@@ -226,12 +227,12 @@ class _Dot:
     low: float
     high: float
     goal: float
-    standing: findings.Standing
+    standing: Standing
 
 
-def floors(run: Run) -> Picture | None:
+def floors(found: Findings) -> Picture | None:
     """Every ratio to a floor for which there is a goal, if the run has any."""
-    dots = [dot for held in findings.floors(run) if (dot := _dot(held)) is not None]
+    dots = [dot for held in found.floors if (dot := _dot(held)) is not None]
     counts = {standing: sum(dot.standing == standing for dot in dots) for standing in _LOOKS}
     alt = (
         f"Rows against their floors: {figures.plural(len(dots), 'dot')} with intervals, {counts['missed']} below the goal (crosses), {counts['not shown']} around it (rings); "
@@ -240,7 +241,7 @@ def floors(run: Run) -> Picture | None:
     return Picture("floors", alt, dots, _draw_floors) if dots else None
 
 
-def _dot(held: findings.Held) -> _Dot | None:
+def _dot(held: Held) -> _Dot | None:
     found = held.ratio
     if (
         found is None
@@ -327,24 +328,24 @@ class _Climb:
     steps: list[_Step]
 
 
-def ladder(run: Run) -> Picture | None:
+def ladder(found: Findings) -> Picture | None:
     """What each rung adds to a request, if the run has the ladder."""
-    climbs = [_Climb(request.upper(), steps) for request in findings.REQUESTS if (steps := _steps(run, request))]
+    climbs = [_Climb(request.upper(), steps) for request, rungs in found.ladders.items() if (steps := _steps(rungs))]
     alt = "The ladder: for each request a bar a rung, beginning where the rung below ends, with its interval; the same figures stand in the table of the ladder."
     return Picture("ladder", alt, climbs, _draw_ladder) if climbs else None
 
 
-def _steps(run: Run, request: str) -> list[_Step]:
-    return [_step(rung) for rung in findings.ladder(run, request) if rung.row.measured is not None]
+def _steps(rungs: Sequence[Rung]) -> list[_Step]:
+    return [_step(rung) for rung in rungs if rung.row.measured is not None]
 
 
-def _step(rung: findings.Rung) -> _Step:
+def _step(rung: Rung) -> _Step:
     """A rung that took turns with the one below begins where that one ends; another one begins at none."""
     time_ns = rung.row.measured.middle if rung.row.measured else 0.0
     name = rung.name + ("*" if rung.row.bench.facts.clock == "cpu" else "")
     under, added = rung.below.row.measured if rung.below else None, rung.added
     if under is None or added is None or rung.step is None:
-        return _Step(name, 0.0, time_ns, None, None, figures.time(time_ns), rung.name in findings.ALONE)
+        return _Step(name, 0.0, time_ns, None, None, figures.time(time_ns), rung.name in ALONE)
     low, high = (None if end is None else under.middle + end for end in (added.low, added.high))
     words = figures.added_estimate(added) if rung.step.verdict() == "differ" else figures.contrast(rung.step)
     return _Step(name, under.middle, time_ns, low, high, words, alone=False)

@@ -13,109 +13,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from run_benches.analysis import figures, findings, growth
-from run_benches.analysis.contrasts import Contrast
+from run_benches.analysis import figures
 from run_benches.analysis.figures import Spread
-from run_benches.analysis.findings import Row
-from run_benches.analysis.growth import Growth
+from run_benches.analysis.findings import Findings
+from run_benches.analysis.series import AXES, LAYER, THREADS, Series
 from run_benches.render import cells, pictures, tables
 from run_benches.render.pictures import INK, PALE, SERIES, Picture
 from run_benches.render.source import Source
-from run_benches.store.runs import Run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-LAYER = "scaling"
-THREADS = "threads"
-AXES = {
-    THREADS: "threads",
-    "records": "records in the store",
-    "indexes": "indexes of the table",
-    "sharing": "records that share the value",
-    "partitions": "partitions of the stream",
-    "readers": "readers that wait",
-}
-"""What a row's time is told over, in the order of the page, and in words."""
-
-
-@dataclass(frozen=True)
-class Series:
-    """Rows of one operation, by where they stand on an axis."""
-
-    axis: str
-    name: str
-    rows: dict[float, Row]
-    cores: int | None
-
-    @property
-    def layer(self) -> str:
-        """The bench whose rows they are."""
-        return next(iter(self.rows.values())).layer
-
-    @property
-    def work(self) -> tuple[str, str]:
-        """Operation and subject."""
-        row = next(iter(self.rows.values()))
-        return row.operation, row.subject
-
-    @property
-    def law(self) -> Growth:
-        """The law behind the points that were measured; threads have none."""
-        points = [(x, row.bench.points_ns) for x, row in self.rows.items() if row.measured]
-        return growth.fit(points, self.axis)
-
-    def speed_up(self, threads: float) -> Contrast | None:
-        """The rate of so many threads over that of one; nothing where the two took no turns."""
-        one, many = self.rows.get(1.0), self.rows.get(float(threads))
-        return one.over(many) if one and many and threads > 1 else None
-
-    @property
-    def words(self) -> str:
-        """What is said of the series in a line."""
-        if self.axis != THREADS:
-            fewest = min((len(row.bench.points_ns) for row in self.rows.values() if row.measured), default=0)
-            return self.law.words if fewest != 1 else "not resolved (1 process: too few for an interval)"
-        gains = [(x, self.speed_up(x)) for x in self.rows if x > 1]
-        told = [f"{figures.factor(gain)} with {self._crowd(x)}" for x, gain in gains if gain is not None]
-        return f"the rate of one thread, {', '.join(told)}" if told else f"speed-up {cells.NO_TURNS}"
-
-    def _crowd(self, x: float) -> str:
-        return figures.plural(int(x), "thread") + (" (oversubscribed)" if self.oversubscribed(x) else "")
-
-    def oversubscribed(self, x: float) -> bool:
-        """Whether so many threads share the cores of the machine."""
-        return oversubscribed(self.axis, x, self.cores)
-
-
-def oversubscribed(axis: str, x: float, cores: int | None) -> bool:
-    """Whether a point is one of more threads than cores."""
-    return axis == THREADS and cores is not None and x > cores
-
-
-def series(run: Run, axis: str) -> list[Series]:
-    """Every series along an axis, in the order of the run, its points from the left."""
-    found: dict[str, dict[float, Row]] = {}
-    for row in findings.rows(run):
-        place, threads = row.bench.facts.scale, row.bench.facts.threads
-        if place is not None and place.axis == axis:
-            crowd = "" if axis == THREADS or threads == 1 else f", {figures.plural(threads, 'thread')}"
-            subject = "" if row.subject == findings.OURS else f", {row.subject}"
-            found.setdefault(f"{row.layer}/{row.operation}{subject}{crowd}", {})[place.x] = row
-    return [Series(axis, name, dict(sorted(rows.items())), _cores(run)) for name, rows in found.items()]
-
-
-def axes(run: Run) -> list[str]:
-    """The axes of which the run has rows."""
-    places = [row.bench.facts.scale for row in findings.rows(run)]
-    seen = {place.axis for place in places if place is not None}
-    return [axis for axis in AXES if axis in seen] + sorted(seen - set(AXES))
-
-
-def _cores(run: Run) -> int | None:
-    cores = run.machine.identity.get("cores")
-    return cores if isinstance(cores, int) else None
 
 
 # Its section on the main page: speed-ups by threads, and the laws.
@@ -128,17 +36,17 @@ def section(source: Source) -> list[str]:
         f" Tables and pictures: {source.link(LAYER, LAYER)}."
     )
     lines = _speed_ups(source)
-    for axis in (one for one in axes(source.run) if one != THREADS):
+    for axis in (one for one in source.found.series if one != THREADS):
         lines += [
             f"* `{one.name}`, by {AXES.get(axis, axis)}: {one.words}."
-            for run in source.of_each_machine
-            for one in series(run, axis)
+            for found in source.found.of_each_machine
+            for one in found.series.get(axis, [])
         ]
     return ["## Scaling", "", words, "", *source.block(LAYER, lines or [source.missing(LAYER)])]
 
 
 def _speed_ups(source: Source) -> list[str]:
-    found = [one for run in source.of_each_machine for one in series(run, THREADS)]
+    found = [one for of_machine in source.found.of_each_machine for one in of_machine.series.get(THREADS, [])]
     several = sorted({x for one in found for x in one.rows if x > 1})
     body = [
         [f"`{one.name}`", cells.time(source, one.rows.get(1.0), LAYER), *(_speed_up(one, x) for x in several)]
@@ -152,7 +60,7 @@ def _speed_up(one: Series, x: float) -> str:
     gain = one.speed_up(x)
     if gain is not None:
         return figures.factor(gain)
-    return cells.NO_TURNS if x in one.rows else "no such row"
+    return figures.NO_TURNS if x in one.rows else "no such row"
 
 
 # Its page.
@@ -161,8 +69,8 @@ def _speed_up(one: Series, x: float) -> str:
 def page(source: Source) -> list[str]:
     """An axis at a time, its table, its laws, its picture; then every row as on any other page."""
     lines: list[str] = []
-    for axis in axes(source.run):
-        found = [one for run in source.of_each_machine for one in series(run, axis)]
+    for axis in source.found.series:
+        found = [one for of_machine in source.found.of_each_machine for one in of_machine.series.get(axis, [])]
         laws = [f"* `{one.name}`: {one.words}." for one in found]
         block = source.block(
             f"{LAYER} by {axis}", [f"**{_title(axis, found)}**", "", *_table(source, found), "", *laws]
@@ -230,20 +138,19 @@ class _Plot:
     lines: list[_Line]
 
 
-def drawn(run: Run) -> list[Picture]:
+def drawn(found: Findings) -> list[Picture]:
     """A picture for each axis of which the run has figures."""
-    found = [_picture(run, axis) for axis in axes(run)]
-    return [picture for picture in found if picture is not None]
+    return [picture for axis in found.series if (picture := _picture(found, axis)) is not None]
 
 
-def _picture(run: Run, axis: str) -> Picture | None:
+def _picture(found: Findings, axis: str) -> Picture | None:
     lines = []
-    for one in series(run, axis):
+    for one in found.series[axis]:
         points = [_Point(x, row.measured, one.oversubscribed(x)) for x, row in one.rows.items() if row.measured]
         lines += [_Line(_labelled(one), points)] if len(points) > 1 else []
-    words = _title(axis, series(run, axis))
+    words = _title(axis, found.series[axis])
     alt = f"Scaling {words}: a line for each operation; the same figures and the law of each stand in the table."
-    return Picture(_picture_name(axis), alt, _Plot(axis, words, _cores(run), lines), _draw) if lines else None
+    return Picture(_picture_name(axis), alt, _Plot(axis, words, found.machine.cores, lines), _draw) if lines else None
 
 
 def _picture_name(axis: str) -> str:

@@ -16,12 +16,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from run_benches.analysis import figures, findings
+from run_benches.analysis import figures
+from run_benches.analysis.findings import Findings
+from run_benches.analysis.row import Made, house_order
 from run_benches.render.pictures import Picture
-from run_benches.store import runs
 from run_benches.store.load_comparisons import LoadComparison
 from run_benches.store.loads import LoadRun
-from run_benches.store.runs import Machine, Run
+from run_benches.store.runs import Machine
 
 if TYPE_CHECKING:
     from run_benches.calibrate.error_rates import Results
@@ -60,53 +61,33 @@ def folder_of(main: str) -> str:
 
 @dataclass(frozen=True)
 class Source:
-    """All that a section may look at. `run` has the figures of all layers, `parts` the run of each; `loads` has the
-    load test of each scenario. `stale` says what was measured of code that has changed since (true), or is not known to
+    """All that a section may look at. `found` has the figures of all layers, `loads` the load test of each scenario.
+    `stale` says what was measured of code that has changed since (true), or is not known to
     be the same (nothing): layers by their names, `load NAME` of scenarios, `comparison NAME`, and the `calibration`."""
 
-    run: Run
+    found: Findings
     headers: Mapping[str, str]
     pictures: Mapping[str, Picture]
     calibration: "Results | None" = None
     address: Address = Address()
     stale: Mapping[str, bool | None] = field(default_factory=dict)
-    parts: Mapping[str, Run] = field(default_factory=dict)
     loads: Mapping[str, LoadRun] = field(default_factory=dict)
     compared: Mapping[str, LoadComparison] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        """A run is the set of its layers where no set is given."""
-        if not self.parts:
-            object.__setattr__(self, "parts", runs.apart(self.run))
-
     def of(self, layer: str) -> "Source":
         """What was measured of one layer; all of it where the layer was not measured."""
-        part = self.parts.get(layer)
-        return dataclasses.replace(self, run=part, parts={layer: part}) if part else self
-
-    @property
-    def of_each_machine(self) -> list[Run]:
-        """The figures of each machine: no sentence is made of those of two."""
-        groups: list[dict[str, Run]] = []
-        for layer, run in self.parts.items():
-            group = next(
-                (group for group in groups if _same_machine(next(iter(group.values())).machine, run.machine)), None
-            )
-            if group is None:
-                groups.append({layer: run})
-            else:
-                group[layer] = run
-        return [runs.together(group) for group in groups] or [self.run]
+        return dataclasses.replace(self, found=self.found.parts.get(layer, self.found))
 
     def block(self, name: str, lines: Sequence[str]) -> list[str]:
         """Figures, between the marks that say where they come from."""
-        return marked(name, origin(list(self.parts.values()) or [self.run]), lines)
+        return marked(name, origin([part.made for part in self.found.parts.values()] or [self.found.made]), lines)
 
     def measured(self) -> list[str]:
         """When, at which revision and on which machine the layers of this page were measured, and whether the code has
         changed since."""
+        parts = self.found.parts.items()
         return self.block(
-            "measured", told_by([(layer, run, self.stale.get(layer, False)) for layer, run in self.parts.items()])
+            "measured", told_by([(layer, part.made, self.stale.get(layer, False)) for layer, part in parts])
         )
 
     def picture(self, name: str) -> list[str]:
@@ -125,12 +106,13 @@ class Source:
     def words(self, layer: str) -> list[str]:
         """What the bench said about itself when it was measured, or says now; marked too, since its settings are
         numbers."""
-        run = self.parts.get(layer)
-        if run and layer in run.headers:
+        part = self.found.parts.get(layer)
+        if part and layer in part.made.headers:
+            tool = part.made.tool
             return marked(
                 f"{layer} words",
-                f"benches/{layer}.rs @ {revision(run.tool.commit, run.tool.dirty)}",
-                [run.headers[layer]],
+                f"benches/{layer}.rs @ {revision(tool.commit, tool.dirty)}",
+                [part.made.headers[layer]],
             )
         return (
             marked(f"{layer} words", f"benches/{layer}.rs @ this checkout", [self.headers[layer]])
@@ -142,14 +124,11 @@ class Source:
         """Why the run has no row where one is expected."""
         if layer not in self.headers:
             return f"{figures.NOT_RUN}: there is no bench for it yet"
-        limited = sorted({name for run in self.parts.values() for name in run.partial or []}, key=findings.house_order)
-        if layer not in self.parts and limited:
+        parts = self.found.parts
+        limited = sorted({name for part in parts.values() for name in part.made.partial or []}, key=house_order)
+        if layer not in parts and limited:
             return f"{figures.NOT_RUN}: measured were {', '.join(limited)}"
         return f"{figures.NOT_RUN}: the run planned no such row"
-
-
-def _same_machine(one: Machine, other: Machine) -> bool:
-    return one.identity == other.identity or one.likeness(other).alike
 
 
 def marked(name: str, origin: str, lines: Sequence[str]) -> list[str]:
@@ -157,7 +136,7 @@ def marked(name: str, origin: str, lines: Sequence[str]) -> list[str]:
     return [f"<!-- BEGIN {name}: {origin} -->", "", "\n".join(lines).strip("\n"), "", f"<!-- END {name} -->", ""]
 
 
-Measured = Run | LoadRun | LoadComparison
+Measured = Made | LoadRun | LoadComparison
 
 
 def origin(measured: Sequence[Measured]) -> str:

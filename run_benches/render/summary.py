@@ -9,13 +9,16 @@ table differ in both.
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from run_benches.analysis import contradictions, contrasts, figures, findings
-from run_benches.analysis.findings import CrudLine, Held, Row
+from run_benches.analysis import figures, peers, series, workloads
+from run_benches.analysis.crud import CrudLine, crud_rows
+from run_benches.analysis.findings import Findings
+from run_benches.analysis.held import Held, counted_goals
+from run_benches.analysis.row import DRIVER, FLOOR, Row, absence, is_part_of_a_mix
+from run_benches.analysis.series import Series
 from run_benches.errors import Exit
 from run_benches.progress import duration
-from run_benches.render import bottlenecks, macro, peers, scaling, tables
+from run_benches.render import bottlenecks, tables
 from run_benches.render.tables import Column
-from run_benches.store.runs import Run
 
 LAYER_COLUMNS = (
     Column("row"),
@@ -26,7 +29,7 @@ LAYER_COLUMNS = (
     Column("between processes", right=True, spared=True),
     Column("rate", right=True, spared=True),
 )
-FOLDED = (findings.FLOOR, findings.DRIVER)
+FOLDED = (FLOOR, DRIVER)
 """Rows that are there for others to be held against: their figures are in the ratios."""
 
 MACRO_COLUMNS = (
@@ -42,41 +45,43 @@ MACRO_COLUMNS = (
 )
 
 
-def text(run: Run) -> str:
+def text(found: Findings) -> str:
     """All tables of a run, and its last line."""
-    parts = [_folded(run, layer) for layer in findings.layers(run, ())]
+    parts = [_folded(found, layer) for layer in found.layers]
     parts += [
-        crud_table(run, threads)
-        for threads in findings.thread_counts(row for row in findings.crud_rows(run) if row.measured)
+        crud_table(found, threads)
+        for threads, lines in found.crud.items()
+        if any(row.measured for line in lines for row in line.cells.values())
     ]
-    parts += [_peers(run), _missed(run), _troubles(run), _contradictions(run)]
-    return "\n".join([*filter(None, parts), census(run)])
+    parts += [_peers(found), _missed(found), _troubles(found), _contradictions(found)]
+    return "\n".join([*filter(None, parts), census(found)])
 
 
-def _folded(run: Run, layer: str) -> str:
+def _folded(found: Findings, layer: str) -> str:
     """A layer, in as few lines as its rows allow."""
-    if all(row.bench.state != "ran" and row.bench.reasons for row in findings.rows(run, layer)):
+    rows = found.rows_of(layer)
+    if all(row.bench.state != "ran" and row.bench.reasons for row in rows):
         return ""  # their reasons are told below
-    if layer == scaling.LAYER:
-        return scaling_table(run)
+    if layer == series.LAYER:
+        return scaling_table(found)
     # in the tables by the number of indexes; peers have lines of their own
-    told = {row.id for row in findings.crud_rows(run)}
-    if all(row.id in told or findings.is_part_of_a_mix(row) or peers.is_peer(row) for row in findings.rows(run, layer)):
+    told = {row.id for row in crud_rows(rows)}
+    if all(row.id in told or is_part_of_a_mix(row) or peers.is_peer(row) for row in rows):
         return ""
-    return macro_table(run) if layer == macro.LAYER else layer_table(run, layer)
+    return macro_table(found) if layer == workloads.LAYER else layer_table(found, layer)
 
 
-def layer_table(run: Run, layer: str) -> str:
+def layer_table(found: Findings, layer: str) -> str:
     """The rows of a layer; those of floors and drivers are counted, not shown."""
-    held = {one.row.id: one for one in findings.held(run, layer)}
-    shown, title = _unfolded(run, layer)
+    held = {one.row.id: one for one in found.held_of(layer)}
+    shown, title = _unfolded(found, layer)
     return tables.render(title, LAYER_COLUMNS, [_layer_cells(row, held.get(row.id)) for row in shown])
 
 
-def _unfolded(run: Run, layer: str) -> tuple[list[Row], str]:
+def _unfolded(found: Findings, layer: str) -> tuple[list[Row], str]:
     """The rows of a layer that are shown, and its title, which counts the others. What the plan left out has its reason
     below the tables."""
-    rows = findings.rows(run, layer)
+    rows = found.rows_of(layer)
     planned = [row for row in rows if row.bench.state != "not_run" or not row.bench.reasons]
     shown = [row for row in planned if row.subject not in FOLDED] or planned
     counts = ((len(planned) - len(shown), "of floors and drivers"), (len(rows) - len(planned), "left out"))
@@ -96,13 +101,13 @@ def _layer_cells(row: Row, held: Held | None) -> list[str]:
     return [name, figures.time(measured.middle) + clock, threads, _ratio(held), _goal(held), around, rate]
 
 
-def scaling_table(run: Run) -> str:
+def scaling_table(found: Findings) -> str:
     """A line for each series: its ends, and the law of its growth."""
-    lines = [words for axis in scaling.axes(run) for one in scaling.series(run, axis) for words in _series(one)]
-    return "\n".join([tables.styled(scaling.LAYER, "bold"), *lines]) + "\n"
+    lines = [words for along in found.series.values() for one in along for words in _series(one)]
+    return "\n".join([tables.styled(series.LAYER, "bold"), *lines]) + "\n"
 
 
-def _series(one: scaling.Series) -> Iterator[str]:
+def _series(one: Series) -> Iterator[str]:
     ends = [(x, row.measured.middle) for x, row in one.rows.items() if row.measured]
     if not ends:
         yield tables.wrapped(f"{one.name} by {one.axis}: {figures.NOT_RUN}")
@@ -113,9 +118,9 @@ def _series(one: scaling.Series) -> Iterator[str]:
     yield tables.wrapped(f"{one.name} by {one.axis}: {told}; {one.words}")
 
 
-def macro_table(run: Run) -> str:
+def macro_table(found: Findings) -> str:
     """The workloads: a line for each kind of operation, or one for a workload that times none by itself."""
-    shown, title = _unfolded(run, macro.LAYER)
+    shown, title = _unfolded(found, workloads.LAYER)
     return tables.render(title, MACRO_COLUMNS, [line for row in shown for line in _macro_lines(row)])
 
 
@@ -123,7 +128,7 @@ def _macro_lines(row: Row) -> Iterator[list[str]]:
     facts, measured = row.bench.facts, row.measured
     name, threads = row.id.partition("/")[2], str(facts.threads)
     rate = figures.rate(measured.middle, facts.unit, facts.units_per_operation) if measured else _state(row.bench.state)
-    tails = macro.tails(row)
+    tails = workloads.tails(row)
     for tail in tails:
         p50, p95, p99, p999 = (
             figures.time(tail.quantiles[q].middle) if q in tail.quantiles else "too few"
@@ -134,15 +139,15 @@ def _macro_lines(row: Row) -> Iterator[list[str]]:
         yield [name, rate, "all", *["not timed"] * 5, threads]
 
 
-def _peers(run: Run) -> str:
+def _peers(found: Findings) -> str:
     """Wins and losses, a line for each other that was measured."""
-    lines = [tables.wrapped(words.replace("`", "")) for words in peers.census(peers.sides(run))]
+    lines = [tables.wrapped(words.replace("`", "")) for words in peers.census(found.peers)]
     return "\n".join([tables.styled("side by side with others", "bold"), *lines, ""]) if lines else ""
 
 
-def _missed(run: Run) -> str:
+def _missed(found: Findings) -> str:
     """The goals that are missed; in a narrow terminal the tables have no room for them."""
-    rule = bottlenecks.floors_missed(run)
+    rule = bottlenecks.floors_missed(found)
     lines = [tables.wrapped(f"{spot.row}: {spot.told}") for spot in rule.found]
     return (
         "\n".join([tables.styled("goals missed, by the time to lose for certain", "bold"), *lines, ""]) if lines else ""
@@ -168,15 +173,15 @@ def _goal(held: Held | None) -> str:
     return f"{held.verdict} ({figures.goal(held.goal)})"
 
 
-def crud_table(run: Run, threads: int) -> str:
+def crud_table(found: Findings, threads: int) -> str:
     """The verbs by the number of indexes, each with what it loses against none."""
-    counts = findings.index_counts(run)
+    counts = found.index_counts
     columns = [Column(figures.plural(threads, "thread"))]
     for count in counts:
         spared = 0 < count < max(counts)
         columns.append(Column(figures.plural(count, "index"), right=True, spared=spared))
         columns += [Column("longer by", right=True, spared=spared)] if count else []
-    body = [_crud_cells(line, counts) for line in findings.crud(run, threads)]
+    body = [_crud_cells(line, counts) for line in found.crud[threads]]
     return tables.render("integration: time by the number of indexes; longer than without [95 %]", columns, body)
 
 
@@ -194,19 +199,16 @@ MANY = 3
 """Of more cells that have no figure for one reason, only their number is told, by layer."""
 
 
-def _troubles(run: Run) -> str:
+def _troubles(found: Findings) -> str:
     """What has no figure, by the reason."""
-    cells = [("row", id, bench.state, bench.reasons) for id, bench in (run.benches | run.sentinels).items()]
-    cells += [("ratio", id, ratio.state, ratio.reasons) for id, ratio in run.ratios.items()]
-    cells += [("family", name, family.state, family.reasons) for name, family in run.families.items()]
     told: dict[tuple[str, str, str], list[str]] = {}
-    for kind, id, state, reasons in cells:
-        if state != "ran" and reasons:
-            told.setdefault((kind, id.partition("/")[0], findings.absence(state, reasons)), []).append(id)
+    for one in found.outcomes:
+        if one.state != "ran" and one.reasons:
+            kind = one.kind if one.kind in ("ratio", "family") else "row"
+            layer, reason = one.id.partition("/")[0], absence(one.state, one.reasons)
+            told.setdefault((kind, layer, reason), []).append(one.id)
     lines = [tables.wrapped(words) for key, ids in told.items() for words in _absences(*key, ids)]
-    lines += [
-        tables.wrapped(f"{id}: run again: {refusal}") for id, bench in run.benches.items() for refusal in bench.refusals
-    ]
+    lines += [tables.wrapped(f"{row.id}: run again: {refusal}") for row in found.rows for refusal in row.bench.refusals]
     return "\n".join([*lines, ""]) if lines else ""
 
 
@@ -216,20 +218,20 @@ def _absences(kind: str, layer: str, reason: str, ids: Sequence[str]) -> list[st
     return [f"{'' if kind == 'row' else f'{kind} of '}{id}: {reason}" for id in ids]
 
 
-def _contradictions(run: Run) -> str:
-    lines = [tables.wrapped(words) for words in contradictions.found(run)]
+def _contradictions(found: Findings) -> str:
+    lines = [tables.wrapped(words) for check in found.checks for words in check.found]
     return "\n".join([*lines, ""]) if lines else ""
 
 
-def census(run: Run) -> str:
+def census(found: Findings) -> str:
     """The last line: how every planned cell ended."""
-    rows = Counter(_state(bench.state) for bench in run.benches.values())
-    ratios = Counter(_state(ratio.state) for ratio in run.ratios.values())
-    held = [one for one in findings.goals(run) if one.ratio is not None]
-    goals = f"goals: {findings.counted_goals(held)}"
-    begun = "" if run.complete else "interrupted, not complete; "
-    begun += "CONTAMINATED: too many rows differ from themselves; " if contrasts.controls(run).contaminated else ""
-    return f"{begun}rows: {_counted(rows)}; ratios to floors: {_counted(ratios)}; {goals}; {duration(run.seconds)}"
+    rows = Counter(_state(row.bench.state) for row in found.rows)
+    ratios = Counter(_state(one.state) for one in found.outcomes if one.kind == "ratio")
+    goals = f"goals: {counted_goals([one for one in found.goals if one.ratio is not None])}"
+    begun = "" if found.made.complete else "interrupted, not complete; "
+    begun += "CONTAMINATED: too many rows differ from themselves; " if found.controls.contaminated else ""
+    took = duration(found.made.seconds)
+    return f"{begun}rows: {_counted(rows)}; ratios to floors: {_counted(ratios)}; {goals}; {took}"
 
 
 def _counted(states: "Counter[str]") -> str:
@@ -242,14 +244,13 @@ def _counted(states: "Counter[str]") -> str:
     )
 
 
-def exit_code(run: Run, strict: bool) -> Exit:
+def exit_code(found: Findings, strict: bool) -> Exit:
     """How a command that measured ends: never green on silence."""
-    states = [bench.state for bench in run.benches.values()] + [ratio.state for ratio in run.ratios.values()]
-    states += [family.state for family in run.families.values()]
-    held = [one for one in findings.goals(run) if one.ratio is not None and one.ratio.state != "skipped"]
-    if "invalid" in [*states, *(sentinel.state for sentinel in run.sentinels.values())]:
+    held = [one for one in found.goals if one.ratio is not None and one.ratio.state != "skipped"]
+    if any(one.state == "invalid" for one in found.outcomes):
         return Exit.ERROR
-    if "ran" not in states or not run.complete or contrasts.controls(run).contaminated:
+    has_run = any(one.state == "ran" for one in found.outcomes if one.kind != "sentinel")
+    if not has_run or not found.made.complete or found.controls.contaminated:
         return Exit.NOTHING
     if strict and any(one.standing == "missed" for one in held):
         return Exit.FAILED

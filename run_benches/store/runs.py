@@ -145,6 +145,12 @@ class Machine:
     identity: dict[str, Any]
     recorded: dict[str, Any]
 
+    @property
+    def cores(self) -> int | None:
+        """How many it has, if that is known."""
+        found = self.identity.get("cores")
+        return found if isinstance(found, int) else None
+
     def likeness(self, other: "Machine") -> Likeness:
         """How it compares with another one."""
         mine, theirs = self.identity, other.identity

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from run_benches.analysis.findings import Findings
 from run_benches.render import gallery, load_page, load_pictures, page, report
 from run_benches.render.pictures import Picture
 from run_benches.setup import browser
@@ -33,8 +34,8 @@ document.querySelector("iframe").onload = ({{target}}) => {{
 
 @pytest.mark.parametrize("width", [400, 1280])
 def test_the_report_is_whole_and_fits(width: int, tmp_path: Path) -> None:
-    drawn = gallery.pictures(a_run())
-    looked_at(report.joined(page.render(a_run(), HEADERS, None)), list(drawn.values()), width, tmp_path)
+    drawn = gallery.pictures(Findings.of(a_run()))
+    looked_at(report.joined(page.render(Findings.of(a_run()), HEADERS, None)), list(drawn.values()), width, tmp_path)
 
 
 @pytest.mark.parametrize("width", [400, 1280])

@@ -7,10 +7,17 @@ import statistics
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from run_benches.analysis.findings import Findings
 from run_benches.measure import load_run
 from run_benches.store import loads
 from run_benches.store.loads import LoadRun
 from run_benches.store.runs import Bench, Build, Facts, Family, Latency, Machine, Measure, Place, Run, Tool
+
+
+def contradictions(run: Run) -> list[str]:
+    """What contradicts itself in a run."""
+    return [words for check in Findings.of(run).checks for words in check.found]
+
 
 FAKES = Path(__file__).parent / "fakes"
 

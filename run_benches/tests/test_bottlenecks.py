@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from run_benches import serialization
-from run_benches.analysis import contradictions, findings
+from run_benches.analysis.findings import Findings
 from run_benches.measure.families import Tuple
 from run_benches.measure.jobs import Outcome
 from run_benches.measure.measurement import Measurement
@@ -22,7 +22,7 @@ from run_benches.tests.test_document import a_run, line_with
 
 
 def rule(run: Run, words: str) -> Rule:
-    return next(one for one in bottlenecks.rules(run) if one.words.startswith(words))
+    return next(one for one in bottlenecks.rules(Findings.of(run)) if one.words.startswith(words))
 
 
 def told(found: Rule) -> list[tuple[str, str]]:
@@ -93,9 +93,9 @@ def test_an_older_run_has_the_turns_of_a_workload_apart_and_its_stalls_over_its_
     assert old.benches[id].turns == Turns(50, None) and old.benches[id].facts.timed_operations == 1000
     assert old.benches[id].counters is None
     assert told(rule(old, "workloads whose writers")) == [(f"`{id}`", "19 % of its threads' time: 1.40 s stalled")]
-    assert contradictions.found(old) == []
+    assert made_up.contradictions(old) == []
     path.write_text(json.dumps(stored | {"schema": runs.SCHEMA}))  # of today: what it says is what it means
-    (impossible,) = contradictions.found(runs.load(path))
+    (impossible,) = made_up.contradictions(runs.load(path))
     assert impossible.startswith(f"Impossible share: `{id}` says 373 % of its time for stall time.")
     assert (rule(run, "workloads whose writers").looked_at, told(rule(run, "workloads whose writers"))) == (1, [])
 
@@ -103,9 +103,9 @@ def test_an_older_run_has_the_turns_of_a_workload_apart_and_its_stalls_over_its_
 def test_a_measure_that_is_a_share_is_not_above_one() -> None:
     run = whole()
     run.benches["macro/ycsb_a/strata/zipfian"].measures["cached"] = Measure("share", [0.5, 1.0])
-    assert contradictions.found(run) == []
+    assert made_up.contradictions(run) == []
     run.benches["macro/ycsb_a/strata/zipfian"].measures["cached"].points.append(1.2)
-    assert len(contradictions.found(run)) == 1
+    assert len(made_up.contradictions(run)) == 1
 
 
 def test_what_a_workload_reports_is_not_replaced_by_its_turns(tmp_path: Path) -> None:
@@ -132,10 +132,10 @@ def test_a_family_keeps_the_times_of_its_guests_and_prints_by_its_own_base(tmp_p
         lanes = Tuple({base: base_ns, row: 3 * base_ns}, {row: {base: math.log(3)}, base: {base: 0.0}}, False)
         Measurement(run, tmp_path / "run.json", {}, 1.0)._apply(Job(number, "tuple", "away"), Outcome(lanes=lanes))
     assert run.families["away"].guests_ns == {base: [2000.0, 2100.0, 2200.0]}
-    measured = next(found for found in findings.rows(run) if found.id == row).measured
+    measured = next(found for found in Findings.of(run).rows if found.id == row).measured
     assert measured and measured.middle == pytest.approx(6300) and (measured.low, measured.high) == (6000.0, 6600.0)
     run.families["away"].guests_ns.clear()
-    (before,) = (found for found in findings.rows(run) if found.id == row)
+    (before,) = (found for found in Findings.of(run).rows if found.id == row)
     assert before.measured and (before.measured.middle, before.remark) == (6300.0, "median of its processes"), (
         "as a run of before is read"
     )
@@ -176,17 +176,17 @@ def test_threads_within_the_cores_that_do_not_scale_are_named_and_those_beyond_a
 
 
 def test_what_to_optimise_next_is_the_worst_of_each_rule_with_the_command_that_profiles_it() -> None:
-    text = "\n".join(bottlenecks.next_steps(Source(whole(), {}, {})))
+    text = "\n".join(bottlenecks.next_steps(Source(Findings.of(whole()), {}, {})))
     assert "`python3 run-benches.py profile storage/get/strata/sst`" in line_with(text, "| `storage/get/strata/sst` |")
     assert text.count("run-benches.py profile ladder/") == bottlenecks.WORST
 
 
 def test_a_rule_says_how_much_it_looked_at_and_that_it_had_nothing_to_look_at() -> None:
-    text = "\n".join(bottlenecks.section(Source(a_run(), {}, {}, None)))
+    text = "\n".join(bottlenecks.section(Source(Findings.of(a_run()), {}, {}, None)))
     assert (
         "**Rows that allocate more than their limit**\n\nnot run: the run has no figure that the rule applies to"
         in text
     )
     assert "1 of 3." in text
-    text = "\n".join(bottlenecks.section(Source(whole(), {}, {}, None)))
+    text = "\n".join(bottlenecks.section(Source(Findings.of(whole()), {}, {}, None)))
     assert "None of 1." in text

@@ -58,5 +58,5 @@ def test_the_second_lanes_of_a_run_are_counted() -> None:
         "b": {"b": [0.1] * 8},
         "c": {"c": [0.0] * 3},
     }
-    found = contrasts.controls(run)
+    found = contrasts.controls(run.contrasts)
     assert (found.looked_at, found.held) == (2, 1), "that of three tuples has no interval"

@@ -17,7 +17,9 @@ from typing import Any
 from unittest import mock
 
 from run_benches import serialization
-from run_benches.analysis import contradictions, figures, findings
+from run_benches.analysis import figures
+from run_benches.analysis.findings import Findings
+from run_benches.analysis.row import LAYERS
 from run_benches.calibrate import error_rates
 from run_benches.calibrate.error_rates import Results
 from run_benches.errors import Complaint
@@ -186,7 +188,7 @@ def a_calibration() -> Results:
 
 
 def pages(run: Run | None = None, calibration: Results | None = None) -> dict[str, str]:
-    return page.render(run or a_run(), HEADERS, calibration)
+    return page.render(Findings.of(run or a_run()), HEADERS, calibration)
 
 
 def whole() -> Run:
@@ -257,18 +259,18 @@ class Page(unittest.TestCase):
         for number in range(60):
             made_up.planned(run, {f"storage/get/strata/{number}": made_up.bench(812.0, "reads one record")})
             run.ratios[f"storage/get/strata/{number}"] = _ratio("storage/get/floor/sst", 0.5, 0.95, 0.98)
-        headers = HEADERS | {layer: "A layer." for layer in findings.LAYERS}
-        self.assertLess(page.render(run, headers, a_calibration())[page.MAIN].count("\n"), page.MOST_LINES)
+        headers = HEADERS | {layer: "A layer." for layer in LAYERS}
+        self.assertLess(page.render(Findings.of(run), headers, a_calibration())[page.MAIN].count("\n"), page.MOST_LINES)
 
     def test_every_link_leads_to_a_page_or_a_picture_from_where_it_stands(self) -> None:
         run = whole()
-        drawn = [*gallery.pictures(run).values(), *calibration_pictures.pictures(a_calibration())]
+        drawn = [*gallery.pictures(Findings.of(run)).values(), *calibration_pictures.pictures(a_calibration())]
         for main, folder in (
             ("PERFORMANCE.md", "performance"),
             ("my-machine.md", "my-machine"),
             ("plain", "plain-pages"),
         ):
-            texts = page.render(run, HEADERS, a_calibration(), main)
+            texts = page.render(Findings.of(run), HEADERS, a_calibration(), main)
             there = {*texts, *(f"{folder}/pictures/{picture.file}" for picture in drawn)}
             met = set()
             for place, text in texts.items():
@@ -604,13 +606,13 @@ class Contradiction(unittest.TestCase):
         run.contrasts["ladder/get/strata/handlers"]["ladder/get/strata/transaction"] = [
             -0.01 + 10 * off for off in made_up.TUPLES
         ]
-        self.assertEqual(contradictions.found(run), [])
+        self.assertEqual(made_up.contradictions(run), [])
 
     def test_a_clock_of_another_kind_is_not_compared(self) -> None:
         run = a_run()
         run.families, lower = {}, _rung("get", "ingress_cpu")
         del run.benches[lower]
-        self.assertEqual({rung.below for rung in findings.ladder(run, "get") if rung.name == "tcp"}, {None})
+        self.assertEqual({rung.below for rung in Findings.of(run).ladders["get"] if rung.name == "tcp"}, {None})
 
     def test_a_rung_that_moves_or_allocates_less_than_the_rung_it_calls_is_reported(self) -> None:
         run = a_run()
@@ -618,12 +620,12 @@ class Contradiction(unittest.TestCase):
             run.benches[_rung("get", rung)].facts.bytes_per_operation = size
         self.assertIn(
             "`transaction` moves 1000 bytes and `storage`, which it calls, 1024: the two do unlike work",
-            contradictions.found(run)[0],
+            made_up.contradictions(run)[0],
         )
         run = a_run()
         run.benches[_rung("get", "transaction")].allocations_per_operation = 1.0
         self.assertIn(
-            "`transaction` allocates 1 times and `storage`, which it calls, 2 times", contradictions.found(run)[0]
+            "`transaction` allocates 1 times and `storage`, which it calls, 2 times", made_up.contradictions(run)[0]
         )
 
     def test_a_row_faster_than_its_floor_is_reported(self) -> None:
@@ -646,7 +648,7 @@ class Contradiction(unittest.TestCase):
     def test_a_row_faster_than_another_of_ours_is_not(self) -> None:
         run, own = a_run(), "storage/scan/strata/hundred"
         run.ratios["storage/get/strata/sst"] = _ratio(own, 1.2, 0.95, 0.98)
-        self.assertEqual(contradictions.found(run), [])
+        self.assertEqual(made_up.contradictions(run), [])
 
     def test_a_mix_far_from_its_parts_is_reported(self) -> None:
         for layer, read, create in (
@@ -657,19 +659,19 @@ class Contradiction(unittest.TestCase):
                 (2000.0, f"is faster than `{read}` and `{create}`, which take 1.49 ["),
                 (4500.0, "is slower than"),
             ):
-                (told,) = contradictions.found(_mixed(layer, (read, create), mix_ns))
+                (told,) = made_up.contradictions(_mixed(layer, (read, create), mix_ns))
                 self.assertIn(f"Surprising order: `{layer}/mixed/strata/1_thread` {words}", told)
 
     def test_a_mix_that_takes_what_its_parts_take_or_is_not_resolved_is_not(self) -> None:
         for mix_ns, scatter in ((2980.0, 1.0), (2500.0, 1.0), (3600.0, 1.0), (4500.0, 60.0)):
             self.assertEqual(
-                contradictions.found(_mixed("integration", ("mixed_read", "mixed_create"), mix_ns, scatter)), []
+                made_up.contradictions(_mixed("integration", ("mixed_read", "mixed_create"), mix_ns, scatter)), []
             )
 
     def test_a_mix_that_took_no_turns_with_its_parts_is_not_looked_at(self) -> None:
         run = _mixed("integration", ("mixed_read", "mixed_create"), 9000.0)
         run.contrasts = {}
-        self.assertEqual(contradictions.found(run), [])
+        self.assertEqual(made_up.contradictions(run), [])
 
     def test_contention_faster_than_none_is_reported(self) -> None:
         run = a_run()
@@ -681,18 +683,18 @@ class Contradiction(unittest.TestCase):
         ):
             run.benches[f"locking/contention/strata/{id}"] = made_up.bench(time_ns, "locks a key", threads=threads)
             run.benches[f"locking/contention/strata/{id}"].counters = {"waits": 1000}
-        (told,) = contradictions.found(run)  # ten keys on two cores may be locked two at once
+        (told,) = made_up.contradictions(run)  # ten keys on two cores may be locked two at once
         self.assertIn(
             "`locking/contention/strata/1_keys_8_threads` (15.0 ns (14.7 to 15.4 ns)) is faster under contention", told
         )
         run.benches["locking/contention/strata/10_keys_8_threads"].points_ns = [9.0, 9.1]
-        self.assertIn("though no more than 2 at once are possible", contradictions.found(run)[1])
+        self.assertIn("though no more than 2 at once are possible", made_up.contradictions(run)[1])
 
     def test_a_row_faster_than_the_row_of_the_layer_it_calls_is_reported(self) -> None:
         run = a_run()
         run.benches["transaction/read/strata/sst"] = made_up.bench(1400.0, "reads one record", state="sst")
         self.assertEqual(
-            contradictions.found(run),
+            made_up.contradictions(run),
             [
                 (
                     "Impossible order: `transaction/read/strata/sst` (1.40 us (1.37 to 1.44 us)) is faster than `storage/get/strata/sst` (1.53 us"
@@ -701,35 +703,35 @@ class Contradiction(unittest.TestCase):
             ],
         )
         run.benches["transaction/read/strata/sst"] = made_up.bench(1550.0, "reads one record", state="sst")
-        self.assertEqual(contradictions.found(run), [])
+        self.assertEqual(made_up.contradictions(run), [])
 
     def test_the_same_work_in_two_benches_has_one_time(self) -> None:
         run = a_run()
         for layer, time_ns in (("transaction", 5000.0), ("ladder", 9000.0)):
             run.benches[f"{layer}/patch/strata/same"] = made_up.bench(time_ns, "patches one record", indexes=2)
-        (told,) = contradictions.found(run)
+        (told,) = made_up.contradictions(run)
         self.assertIn(
             "`ladder/patch/strata/same` (9.00 us (8.82 to 9.27 us)) takes longer than `transaction/patch/strata/same`",
             told,
         )
         run.benches["ladder/patch/strata/same"].facts.indexes = 0
-        self.assertEqual(contradictions.found(run), [])
+        self.assertEqual(made_up.contradictions(run), [])
 
     def test_contention_without_waiting_is_reported(self) -> None:
         run, contended = a_run(), "locking/contention/strata/1_key_8_threads"
         run.benches[contended] = made_up.bench(100.0, "locks a key", threads=8)
         for counters in (None, {"waits": 0}):
             run.benches[contended].counters = counters
-            self.assertIn(f"`{contended}` counted no wait", contradictions.found(run)[0])
+            self.assertIn(f"`{contended}` counted no wait", made_up.contradictions(run)[0])
         run.benches[contended].counters = {"waits": 12}
-        self.assertEqual(contradictions.found(run), [])
+        self.assertEqual(made_up.contradictions(run), [])
 
     def test_both_clocks_of_one_thread_agree(self) -> None:
         run, wall, cpu = a_run(), "ladder/get/strata/ingress", "ladder/get/strata/ingress_cpu"
-        self.assertFalse([words for words in contradictions.found(run) if "of CPU" in words])
+        self.assertFalse([words for words in made_up.contradictions(run) if "of CPU" in words])
         for id, points in ((wall, [54e3, 55e3, 56e3]), (cpu, [42e3, 43e3, 44e3])):
             run.benches[id].points_ns, run.benches[id].family = points, None
-        (told,) = (words for words in contradictions.found(run) if "of CPU" in words)
+        (told,) = (words for words in made_up.contradictions(run) if "of CPU" in words)
         self.assertIn(
             "`ladder/get/strata/ingress` takes 55.0 us (54.0 to 56.0 us), and `ladder/get/strata/ingress_cpu`", told
         )
@@ -737,9 +739,9 @@ class Contradiction(unittest.TestCase):
     def test_a_layer_alone_takes_no_more_than_the_step_that_holds_it(self) -> None:
         run, alone = a_run(), made_up.bench(300.0, "encodes one record")
         run.benches["ladder/create/strata/encoding"] = alone
-        self.assertFalse([words for words in contradictions.found(run) if "alone takes" in words])
+        self.assertFalse([words for words in made_up.contradictions(run) if "alone takes" in words])
         alone.points_ns = [9000.0, 9100.0]
-        (told,) = (words for words in contradictions.found(run) if "alone takes" in words)
+        (told,) = (words for words in made_up.contradictions(run) if "alone takes" in words)
         self.assertIn(
             "in the ladder of `create`, `encoding` alone takes 9.05 us (9.00 to 9.10 us), and the step to `transaction`, which holds it, +2.51 us",
             told,
@@ -748,16 +750,16 @@ class Contradiction(unittest.TestCase):
     def test_a_check_that_looked_at_nothing_though_it_could_is_blind(self) -> None:
         run, contended = a_run(), "locking/contention/strata/1_key_8_threads"
         self.assertFalse(
-            [check.rule for check in contradictions.checks(run) if check.is_blind], "there is no row of its kind"
+            [check.rule for check in Findings.of(run).checks if check.is_blind], "there is no row of its kind"
         )
         run.benches[contended] = made_up.bench(100.0, "locks a key", threads=8)
         self.assertEqual(
-            [check.rule for check in contradictions.checks(run) if check.is_blind],
+            [check.rule for check in Findings.of(run).checks if check.is_blind],
             ["contention is not faster than none"],
         )
         run.benches[contended].points_ns = [100.0]
         self.assertFalse(
-            [check.rule for check in contradictions.checks(run) if check.is_blind], "one process contradicts nothing"
+            [check.rule for check in Findings.of(run).checks if check.is_blind], "one process contradicts nothing"
         )
 
 
@@ -854,7 +856,7 @@ class Command(unittest.TestCase):
         self.assertIn("floors.svg was edited after it was drawn", self.call(check=True)[1])
         other = a_run()
         other.ratios["storage/get/strata/sst"].ratio = 0.99
-        picture.write_text(gallery.pictures(other)["floors"].svg())
+        picture.write_text(gallery.pictures(Findings.of(other))["floors"].svg())
         self.assertIn("floors.svg was drawn from other figures", self.call(check=True)[1])
         picture.unlink()
         code, told = self.call(check=True)
@@ -952,7 +954,9 @@ class Drawing(unittest.TestCase):
         if importlib.util.find_spec("matplotlib") is None:
             self.skipTest("matplotlib is not installed: pip install -r requirements.txt")
         run = whole()
-        first, second = ({name: picture.svg() for name, picture in gallery.pictures(run).items()} for _ in range(2))
+        first, second = (
+            {name: picture.svg() for name, picture in gallery.pictures(Findings.of(run)).items()} for _ in range(2)
+        )
         self.assertEqual(first, second)
         seen = {
             "crud": "9.30 us, +79 % [+78 %, +80 %]",

@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from run_benches.analysis.findings import Findings
 from run_benches.measure.layers import layer_names
 from run_benches.render import page
 from run_benches.store import fingerprint, reach, rust
@@ -230,7 +231,10 @@ def test_the_pages_say_what_is_stale_and_what_is_not_known() -> None:
     }
     for stale, said in words.items():
         texts = page.render(
-            a_run(), {}, a_calibration(), stale=dict.fromkeys(a_run().layers, stale) | {"calibration": stale}
+            Findings.of(a_run()),
+            {},
+            a_calibration(),
+            stale=dict.fromkeys(a_run().layers, stale) | {"calibration": stale},
         )
         for name, text in texts.items():
             told = [other for other, line in words.items() if line in text.partition("END measured")[0]]

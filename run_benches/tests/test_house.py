@@ -56,6 +56,17 @@ def test_modules_import_each_other_in_no_circle() -> None:
     assert list(TopologicalSorter({name: imported(path, known) for name, path in known.items()}).static_order())
 
 
+def test_a_run_is_read_once() -> None:
+    """What is told of it is made of `Findings`; only commands that store a run, or hold two side by side, have one."""
+    readers = {"analysis.findings", "cli.commands", "cli.renew", "cli.stored"}
+    found = set()
+    for name, path in modules().items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module == "run_benches.store.runs":
+                found |= {name for alias in node.names if alias.name == "Run"}
+    assert {name for name in found if name.partition(".")[0] in ("analysis", "render", "cli")} == readers
+
+
 def test_processes_are_started_in_one_place() -> None:
     """It ends them with all that they started, when a command is stopped."""
     names = re.compile(r"\b(subprocess|multiprocessing|Popen|os\.(fork|system|popen|spawn\w*|posix_spawn\w*))\b")

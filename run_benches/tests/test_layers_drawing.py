@@ -4,7 +4,7 @@ import xml.etree.ElementTree
 from pathlib import Path
 
 from run_benches import places
-from run_benches.analysis import findings
+from run_benches.analysis.ladder import RUNGS
 from run_benches.render import layers_drawing
 
 
@@ -21,7 +21,7 @@ def test_every_module_is_drawn_highest_first_and_every_rung_of_the_ladder() -> N
     assert drawn == names[::-1]
     rungs = {rung for text in texts() for rung in text.split(", ")}
     assert {"driver", "ingress_cpu", "tcp", "raw"} <= set(layers_drawing.rungs()) <= rungs
-    assert set(layers_drawing.rungs()) <= set(findings.RUNGS)
+    assert set(layers_drawing.rungs()) <= set(RUNGS)
 
 
 def test_a_layer_is_told_in_the_words_of_its_own_header(tmp_path: Path) -> None:

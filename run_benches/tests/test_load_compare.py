@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from run_benches import serialization
+from run_benches.analysis.findings import Findings
 from run_benches.compare import load_comparison
 from run_benches.errors import Complaint
 from run_benches.render import page
@@ -134,7 +135,7 @@ def test_one_that_is_kept_stands_on_the_page_about_load_tests(checkout: Checkout
         and "faster" in checkout.run("load", "show", str(stored)).stdout
     )
     kept = load_comparisons.load(checkout.root / "baselines" / "load" / "comparisons" / "tls.json")
-    text = page.render(a_run(), HEADERS, None, compared={"tls": kept})["performance/load.md"]
+    text = page.render(Findings.of(a_run()), HEADERS, None, compared={"tls": kept})["performance/load.md"]
     assert re.search(
         r"### the working tree \(\w{12}\S*\): rest-crud \(A\) and the working tree \(\w{12}\S*\): rest-crud --no-tls \(B\)",
         text,

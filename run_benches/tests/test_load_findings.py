@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from run_benches.analysis import load_figures, load_findings
+from run_benches.analysis.findings import Findings
 from run_benches.render import load_page, load_pictures, page, source
 from run_benches.store.loads import Cell, LoadRun
 from run_benches.store.runs import Run
@@ -31,7 +32,7 @@ def raw(load: LoadRun) -> dict[str, Any]:
 
 
 def test_without_a_stored_load_test_the_page_says_not_measured() -> None:
-    text = page.render(a_run(), HEADERS, None)["performance/load.md"]
+    text = page.render(Findings.of(a_run()), HEADERS, None)["performance/load.md"]
     assert "\nnot measured\n" in text and "| " not in text and "##" not in text
 
 
@@ -154,7 +155,7 @@ def test_operations_under_a_quota_stand_in_the_columns_of_the_published_test() -
 def test_of_an_invalid_window_nothing_is_told() -> None:
     load = a_load_run()
     raw(load)["validity"] = "invalid"
-    assert load_findings.limits(load) == [] and load_findings.steps(load, with_rung()) == []
+    assert load_findings.limits(load) == [] and load_findings.steps(load, Findings.of(with_rung())) == []
 
 
 @pytest.mark.parametrize(
@@ -176,7 +177,7 @@ def test_an_operation_is_one_of_the_ladders_requests_only_if_it_asks_the_same(
 ) -> None:
     load = a_load_run()
     raw(load)["scenario"]["operations"][0] |= change
-    assert load_findings.steps(load, with_rung())[0].request == request_of
+    assert load_findings.steps(load, Findings.of(with_rung()))[0].request == request_of
 
 
 def test_the_servers_own_time_is_known_where_a_route_has_one_operation() -> None:
@@ -187,14 +188,18 @@ def test_the_servers_own_time_is_known_where_a_route_has_one_operation() -> None
         "before": {"answers /Product/{id}": 10, "answer_ns /Product/{id}": 1000},
         "after": {"answers /Product/{id}": 10 + sent, "answer_ns /Product/{id}": 1000 + 7000 * sent},
     }
-    assert load_findings.steps(load, with_rung())[0].own_ns == 7000.0
+    assert load_findings.steps(load, Findings.of(with_rung()))[0].own_ns == 7000.0
     result["counters"]["after"]["answers /Product/{id}"] += 1
-    assert load_findings.steps(load, with_rung())[0].own_ns is None, "somebody else asked on that route, too"
+    assert load_findings.steps(load, Findings.of(with_rung()))[0].own_ns is None, (
+        "somebody else asked on that route, too"
+    )
 
 
 def test_an_operation_stands_beside_the_rung_of_its_request_on_a_like_machine_only() -> None:
     run = with_rung()
-    steps = {step.operation: step for step in load_findings.steps(on_the_machine_of(run, a_load_run()), run)}
+    steps = {
+        step.operation: step for step in load_findings.steps(on_the_machine_of(run, a_load_run()), Findings.of(run))
+    }
     assert {name: step.request for name, step in steps.items()} == {
         "get one": "get", "get list": "list", "post": "create", "put": None, "patch": None, "delete": None,
     }  # fmt: skip
@@ -202,20 +207,20 @@ def test_an_operation_stands_beside_the_rung_of_its_request_on_a_like_machine_on
     assert steps["get one"].server_cpu_ns is None, "the server's clock does not tell operations apart"
     response = next(cell for cell in raw(a_load_run())["cells"] if cell["operation"] == "get one")
     assert steps["get one"].waited_ns == pytest.approx(response["response"]["mean"] - response["service"]["mean"])
-    assert {step.rung_ns for step in load_findings.steps(a_load_run(), run)} == {None}, "another machine"
+    assert {step.rung_ns for step in load_findings.steps(a_load_run(), Findings.of(run))} == {None}, "another machine"
 
 
 def test_a_scenario_of_one_operation_has_its_cpu() -> None:
     load = a_load_run()
     raw(load)["cells"] = raw(load)["cells"][:1]
-    (step,) = load_findings.steps(load, with_rung())
+    (step,) = load_findings.steps(load, Findings.of(with_rung()))
     assert step.server_cpu_ns == pytest.approx(102_000.0)
 
 
 def test_the_page_has_its_figures_between_marks_that_name_the_load_test() -> None:
     run = with_rung()
     load = on_the_machine_of(run, a_load_run())
-    text = page.render(run, HEADERS, None, loads={"throughput-read": load})["performance/load.md"]
+    text = page.render(Findings.of(run), HEADERS, None, loads={"throughput-read": load})["performance/load.md"]
     assert "<!-- BEGIN limits: python3 run-benches.py load @ 0123456789ab -->" in text
     outside = re.sub(r"(?s)<!-- BEGIN .*?<!-- END .*? -->", "", text)
     assert not re.search(r"\d", outside), outside

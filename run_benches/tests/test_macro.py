@@ -4,7 +4,8 @@ import copy
 import dataclasses
 import json
 
-from run_benches.analysis.findings import rows
+from run_benches.analysis.findings import Findings
+from run_benches.analysis.workloads import tails
 from run_benches.render import gallery, macro
 from run_benches.render.source import Source
 from run_benches.store.runs import Run
@@ -17,11 +18,15 @@ def worked() -> Run:
 
 
 def told(run: Run) -> str:
-    return "\n".join(macro.page(Source(run, {"macro": "Workloads of seconds."}, gallery.pictures(run), None)))
+    return "\n".join(
+        macro.page(
+            Source(Findings.of(run), {"macro": "Workloads of seconds."}, gallery.pictures(Findings.of(run)), None)
+        )
+    )
 
 
 def test_a_quantile_is_the_median_of_the_processes_and_the_slowest_is_of_all() -> None:
-    (read, update) = macro.tails(rows(worked(), "macro")[0])
+    (read, update) = tails(Findings.of(worked()).rows_of("macro")[0])
     assert (read.kind, read.count, read.slowest_ns) == ("read", 100_000, 7e6)
     assert (read.quantiles["p50"].middle, read.quantiles["p50"].low, read.quantiles["p50"].high) == (920, 900, 940)
     assert (update.kind, list(update.quantiles)) == ("update", ["p50", "p95"])
@@ -60,7 +65,7 @@ def test_a_panel_shows_a_floor_beside_ours_and_no_tail_without_a_quantile() -> N
     run.benches["macro/ycsb_a/floor/zipfian"] = copy.deepcopy(run.benches["macro/ycsb_a/strata/zipfian"])
     run.benches["macro/open/strata/after_kill"] = copy.deepcopy(run.benches["macro/ycsb_a/strata/zipfian"])
     run.benches["macro/open/strata/after_kill"].latencies = {"open": [made_up.latency(1, 5e7, 5e7)]}
-    picture = macro.drawn(run)
+    picture = macro.drawn(Findings.of(run))
     assert picture is not None
     (panel,) = json.loads(json.dumps(picture.values, default=dataclasses.asdict))
     assert (panel["title"], [curve["kind"] for curve in panel["curves"]]) == (
@@ -88,5 +93,5 @@ def test_a_workload_that_did_not_run_says_why() -> None:
 def test_a_run_without_workloads_says_so_and_has_no_picture() -> None:
     assert "not run: measured were storage, integration, ladder" in told(a_run())
     assert "Latencies" not in told(a_run())
-    assert "latencies" not in gallery.pictures(a_run())
+    assert "latencies" not in gallery.pictures(Findings.of(a_run()))
     assert "/pictures/latencies.svg)" in told(worked())

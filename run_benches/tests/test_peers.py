@@ -1,6 +1,7 @@
 """Others beside ours: wins and losses alike, and no goal."""
 
-from run_benches.analysis import findings
+from run_benches.analysis.findings import Findings
+from run_benches.analysis.peers import census
 from run_benches.render import peers
 from run_benches.render.source import Source
 from run_benches.store.runs import Ratio, Run
@@ -27,11 +28,11 @@ def beside_sqlite(ratio: float = 2.0) -> Run:
 
 
 def told(run: Run) -> str:
-    return "\n".join(peers.section(Source(run, {}, {})))
+    return "\n".join(peers.section(Source(Findings.of(run), {}, {})))
 
 
 def of_layer(run: Run, layer: str) -> str:
-    return "\n".join(peers.layer_tables(Source(run, {}, {}), layer))
+    return "\n".join(peers.layer_tables(Source(Findings.of(run), {}, {}), layer))
 
 
 def test_a_line_tells_wins_and_losses_alike_and_the_ends_with_their_intervals() -> None:
@@ -54,13 +55,13 @@ def test_on_the_page_of_the_layer_every_row_says_what_it_does_and_how_large_it_i
 
 
 def test_the_census_counts_losses_beside_wins() -> None:
-    assert list(peers.census(peers.sides(beside_sqlite(ratio=0.5))))[-1] == (
+    assert list(census(Findings.of(beside_sqlite(ratio=0.5)).peers))[-1] == (
         "beside `sqlite`, of 1 row ours is faster in 0, slower in 1"
     )
 
 
 def test_an_interval_that_holds_one_tells_neither() -> None:
-    assert "slower in 0, the same within 2 % in 1" in list(peers.census(peers.sides(beside_sqlite(ratio=1.0))))[-1]
+    assert "slower in 0, the same within 2 % in 1" in list(census(Findings.of(beside_sqlite(ratio=1.0)).peers))[-1]
 
 
 def test_too_few_tuples_tell_neither() -> None:
@@ -83,8 +84,9 @@ def test_a_floor_is_no_peer_and_a_peer_is_no_floor() -> None:
     run = beside_sqlite(ratio=0.5)
     assert "storage" not in told(run)
     assert "sqlite" not in section(rendered(run), "Floors")
-    assert {held.verdict for held in findings.held(run) if held.is_peer} == {"a peer, no goal"}
-    assert len(findings.floors(run)) == len(findings.held(run)) - 1
+    found = Findings.of(run)
+    assert {held.verdict for held in found.held if held.is_peer} == {"a peer, no goal"}
+    assert len(found.floors) == len(found.held) - 1
 
 
 def test_without_peers_nothing_is_compared() -> None:

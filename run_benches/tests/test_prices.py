@@ -2,13 +2,15 @@
 
 import pytest
 
+from run_benches.analysis.findings import Findings
+from run_benches.analysis.prices import LOOKUPS, BreakEven, break_even
 from run_benches.render import prices
 from run_benches.render.source import Source
 from run_benches.store.runs import Run
 from run_benches.tests import made_up
 from run_benches.tests.test_document import a_run, line_with
 
-FIND, SCAN = prices.LOOKUPS[0]
+FIND, SCAN = LOOKUPS[0]
 NAME = f"`{FIND}`<br>finds one record"
 
 
@@ -27,11 +29,16 @@ def priced() -> Run:
 
 
 def told(run: Run) -> str:
-    return "\n".join(prices.section(Source(run, {}, {}, None)))
+    return "\n".join(prices.section(Source(Findings.of(run), {}, {}, None)))
+
+
+def paying(run: Run) -> BreakEven | None:
+    found = Findings.of(run)
+    return break_even(found.writes, found.lookups[0])
 
 
 def test_what_indexes_add_is_told_for_each_number_of_them_and_for_each_of_them() -> None:
-    (write,) = [write for write in prices.writes(priced()) if write.name == "transaction/create"]
+    (write,) = [write for write in Findings.of(priced()).writes if write.name == "transaction/create"]
     added = write.added(8)
     assert added is not None and added.middle == pytest.approx(4000, rel=0.01)
     each = write.each()
@@ -49,7 +56,7 @@ def test_verbs_by_the_number_of_indexes_are_told_by_the_number_of_threads() -> N
 
 def test_the_break_even_is_what_an_index_adds_over_what_it_saves_with_the_worst_and_the_best_bounds() -> None:
     run = priced()
-    found = prices.break_even(run, prices.lookups(run)[0])
+    found = paying(run)
     assert found is not None and found.high is not None
     assert found.reads_a_write == pytest.approx(500 / 1.996e6, rel=0.02)
     assert found.low < found.reads_a_write < found.high
@@ -76,7 +83,7 @@ def test_few_tuples_have_an_estimate_and_no_interval_and_no_break_even() -> None
         for logs in others.values():
             del logs[3:]
     assert "too few tuples for an interval" in line_with(told(run), "| `transaction/create` |")
-    assert prices.break_even(run, prices.lookups(run)[0]) is None
+    assert paying(run) is None
 
 
 def test_rows_that_took_no_turns_have_no_difference() -> None:
@@ -88,12 +95,12 @@ def test_rows_that_took_no_turns_have_no_difference() -> None:
 def test_an_index_that_saves_nothing_never_pays() -> None:
     run = priced()
     run.contrasts[FIND][SCAN] = [0.7 + off for off in made_up.TUPLES]
-    assert prices.break_even(run, prices.lookups(run)[0]) is None
+    assert paying(run) is None
 
 
 def test_a_saving_that_may_be_none_has_no_upper_bound() -> None:
     run = priced()
     run.contrasts[FIND][SCAN] = [-0.02 + 10 * off for off in made_up.TUPLES]
-    found = prices.break_even(run, prices.lookups(run)[0])
+    found = paying(run)
     assert found is not None and found.high is None
     assert "(from " in line_with(told(run), f"| {NAME} |")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from run_benches.analysis.findings import Findings
 from run_benches.render import document, page, report
 from run_benches.render.gallery import pictures
 from run_benches.store import runs
@@ -42,8 +43,8 @@ def numbers(text: str) -> set[str]:
 
 
 def whole() -> tuple[str, str]:
-    markdown = report.joined(page.render(a_run(), HEADERS, None))
-    return markdown, report.page(markdown, {picture.file: SVG for picture in pictures(a_run()).values()})
+    markdown = report.joined(page.render(Findings.of(a_run()), HEADERS, None))
+    return markdown, report.page(markdown, {picture.file: SVG for picture in pictures(Findings.of(a_run())).values()})
 
 
 def test_it_says_what_the_page_says_and_no_figure_more() -> None:

@@ -1,6 +1,7 @@
 """Series of rows along an axis: how they are found, marked and told."""
 
 from run_benches.analysis import growth
+from run_benches.analysis.findings import Findings
 from run_benches.render import gallery, scaling
 from run_benches.render.source import Source
 from run_benches.store.runs import Place, Run
@@ -13,15 +14,19 @@ def scaled() -> Run:
 
 
 def told(run: Run) -> str:
-    return "\n".join(scaling.page(Source(run, {"scaling": "How the verbs scale."}, gallery.pictures(run), None)))
+    return "\n".join(
+        scaling.page(
+            Source(Findings.of(run), {"scaling": "How the verbs scale."}, gallery.pictures(Findings.of(run)), None)
+        )
+    )
 
 
 def test_rows_of_one_operation_and_axis_are_one_series_from_the_left() -> None:
     run = scaled()
     run.benches = dict(reversed(run.benches.items()))
-    assert scaling.axes(run) == ["threads", "records", "indexes"]
+    assert list(Findings.of(run).series) == ["threads", "records", "indexes"]
     (create, read) = sorted(
-        (one for one in scaling.series(run, scaling.THREADS) if one.work[1] == "strata"), key=lambda one: one.name
+        (one for one in Findings.of(run).series["threads"] if one.work[1] == "strata"), key=lambda one: one.name
     )
     assert (create.name, list(create.rows)) == ("scaling/create", [1, 2, 4, 8])
     assert [read.oversubscribed(x) for x in read.rows] == [False, False, True, True]
@@ -33,7 +38,7 @@ def test_rows_of_other_subjects_and_numbers_of_threads_are_series_of_their_own()
         run.benches[f"scaling/read/{subject}/1000_records_{threads}"] = made_up.bench(
             700, "reads", threads=threads, scale=Place("records", 1e3)
         )
-    names = [one.name for one in scaling.series(run, "records")]
+    names = [one.name for one in Findings.of(run).series["records"]]
     assert names == ["scaling/read", "scaling/range", "scaling/read, floor", "scaling/read, 8 threads"]
 
 
@@ -56,13 +61,13 @@ def test_the_law_of_growth_stands_below() -> None:
 
 def test_a_speed_up_has_its_interval_and_is_none_where_no_turns_were_taken() -> None:
     run = scaled()
-    read = next(one for one in scaling.series(run, scaling.THREADS) if one.name == "scaling/read")
+    read = next(one for one in Findings.of(run).series["threads"] if one.name == "scaling/read")
     assert read.words.startswith("the rate of one thread, 1.92x [1.91x, 1.93x] with 2 threads, 1.85x [")
     assert "| 1.92x [1.91x, 1.93x] |" in line_with(
-        "\n".join(scaling.section(Source(run, {}, {}))), "| `scaling/read` |"
+        "\n".join(scaling.section(Source(Findings.of(run), {}, {}))), "| `scaling/read` |"
     )
     run.contrasts = {}
-    read = next(one for one in scaling.series(run, scaling.THREADS) if one.name == "scaling/read")
+    read = next(one for one in Findings.of(run).series["threads"] if one.name == "scaling/read")
     assert (read.speed_up(2), read.words) == (None, "speed-up not run: the two took no turns")
 
 
@@ -73,7 +78,7 @@ def test_a_point_that_did_not_run_says_why_and_is_not_in_the_law() -> None:
     assert "not run (skipped): no room for a million records" in line_with(
         told(run), "`scaling/read`<br>reads one small record"
     )
-    (read, _) = scaling.series(run, "records")
+    (read, _) = Findings.of(run).series["records"]
     assert read.law == growth.fit([(x, row.bench.points_ns) for x, row in list(read.rows.items())[:3]], "records")
 
 
@@ -86,7 +91,7 @@ def test_one_process_has_no_law() -> None:
 
 def test_a_run_without_series_says_so() -> None:
     assert "not run: measured were storage, integration, ladder" in told(a_run())
-    assert not [name for name in gallery.pictures(a_run()) if name.startswith("scaling")]
+    assert not [name for name in gallery.pictures(Findings.of(a_run())) if name.startswith("scaling")]
 
 
 def test_each_axis_has_a_picture_that_is_referred_to() -> None:
@@ -94,4 +99,4 @@ def test_each_axis_has_a_picture_that_is_referred_to() -> None:
     text = told(run)
     for axis in ("threads", "records", "indexes"):
         assert f"/pictures/scaling-{axis}.svg)" in text
-        assert f"scaling-{axis}" in gallery.pictures(run)
+        assert f"scaling-{axis}" in gallery.pictures(Findings.of(run))

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from run_benches.analysis.findings import Findings
 from run_benches.errors import Exit
 from run_benches.render import summary, tables
 from run_benches.store.runs import Ratio
@@ -13,7 +14,7 @@ from run_benches.tests.test_document import a_run
 
 def told(width: int, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(tables, "room", lambda: width)
-    return summary.text(made_up.planned(made_up.with_scaling(a_run()), made_up.macro()))
+    return summary.text(Findings.of(made_up.planned(made_up.with_scaling(a_run()), made_up.macro())))
 
 
 @pytest.mark.parametrize("width", [80, 100, 120, 200])
@@ -34,7 +35,9 @@ def test_rows_that_the_plan_left_out_are_counted_and_have_their_reason_below(mon
     run = a_run()
     scan = run.benches["storage/scan/strata/hundred"]
     scan.state, scan.reasons, scan.points_ns = "not_run", ["--quick leaves it out"], []
-    tables_of, _, reasons = summary.text(run).partition("storage/scan/strata/hundred: not run: --quick leaves it out")
+    tables_of, _, reasons = summary.text(Findings.of(run)).partition(
+        "storage/scan/strata/hundred: not run: --quick leaves it out"
+    )
     assert (
         "storage (and 2 rows of floors and drivers, 1 row left out)" in tables_of
         and "scan/strata/hundred" not in tables_of
@@ -45,7 +48,7 @@ def test_rows_that_the_plan_left_out_are_counted_and_have_their_reason_below(mon
 def test_a_layer_of_floors_alone_is_not_folded_away(monkeypatch: pytest.MonkeyPatch) -> None:
     run = a_run()
     run.benches = {id: bench for id, bench in run.benches.items() if id.startswith("storage/get/floor/")}
-    assert "get/floor/memtable" in summary.text(run)
+    assert "get/floor/memtable" in summary.text(Findings.of(run))
 
 
 def test_a_missed_goal_is_named_however_narrow_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,12 +71,12 @@ def test_workloads_have_a_line_for_each_kind_of_operation_and_no_figure_of_few(m
 
 def test_a_peer_meets_no_goal(monkeypatch: pytest.MonkeyPatch) -> None:
     run = a_run()
-    before = summary.census(run)
+    before = summary.census(Findings.of(run))
     run.ratios["integration/read/strata/0_indexes_1_thread"] = Ratio(
         "ran", [], "integration/read/sqlite/0_indexes_1_thread", None, None, [2.0] * 8, 2.0, 1.9, 2.1
     )
     assert "goals: 2 met, 1 missed, 0 not shown, 1 not judged" in before
-    assert "goals: 2 met, 1 missed, 0 not shown, 1 not judged" in summary.census(run)
+    assert "goals: 2 met, 1 missed, 0 not shown, 1 not judged" in summary.census(Findings.of(run))
 
 
 def test_what_the_tables_by_indexes_hold_is_not_told_twice_and_what_they_do_not_is_told(
@@ -82,7 +85,7 @@ def test_what_the_tables_by_indexes_hold_is_not_told_twice_and_what_they_do_not_
     assert "read/strata/0_indexes_1_thread" not in told(200, monkeypatch)
     run = a_run()
     run.benches["integration/read/strata/by_name"] = made_up.bench(3000, "reads one record by its name")
-    assert "read/strata/by_name" in summary.text(run)
+    assert "read/strata/by_name" in summary.text(Findings.of(run))
 
 
 def test_wins_and_losses_beside_others_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +94,7 @@ def test_wins_and_losses_beside_others_are_told(monkeypatch: pytest.MonkeyPatch)
     run.benches["storage/get/other/memtable"] = made_up.bench(10_000, "reads one record")
     for case in ("sst", "memtable"):
         made_up.family(run, [f"storage/get/strata/{case}", f"storage/get/other/{case}"])
-    assert "beside other, of 2 rows ours is faster in 1, slower in 1" in summary.text(run)
+    assert "beside other, of 2 rows ours is faster in 1, slower in 1" in summary.text(Findings.of(run))
 
 
 def test_no_cell_of_a_table_is_blank(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +105,7 @@ def test_no_cell_of_a_table_is_blank(monkeypatch: pytest.MonkeyPatch) -> None:
         return title
 
     monkeypatch.setattr(tables, "render", keep)
-    summary.text(made_up.planned(made_up.with_scaling(a_run()), made_up.macro()))
+    summary.text(Findings.of(made_up.planned(made_up.with_scaling(a_run()), made_up.macro())))
     assert rendered and all(cell for body in rendered for row in body for cell in row)
 
 
@@ -118,7 +121,7 @@ def test_many_rows_without_a_figure_for_one_reason_are_one_line_and_few_are_name
         left_out = made_up.bench(1.0, "a workload")
         left_out.state, left_out.reasons, left_out.points_ns = "not_run", ["it takes seconds"], []
         run.benches[f"macro/ycsb/strata/{number}"] = left_out
-    lines = summary.text(run).splitlines()
+    lines = summary.text(Findings.of(run)).splitlines()
     assert "5 rows of macro: not run: it takes seconds" in lines
     assert "ratio of integration/delete/strata/2_indexes_1_thread: not run: the run was stopped" in lines
     assert not [line for line in lines if line.startswith(("macro", "ycsb/strata"))]
@@ -135,5 +138,5 @@ def test_strict_cannot_tell_a_goal_within_an_interval() -> None:
         (1.1 * held.high, Exit.FAILED),
     ):
         held.at_least = at_least
-        assert summary.exit_code(run, strict=True) == code
-        assert summary.exit_code(run, strict=False) == Exit.FINE
+        assert summary.exit_code(Findings.of(run), strict=True) == code
+        assert summary.exit_code(Findings.of(run), strict=False) == Exit.FINE

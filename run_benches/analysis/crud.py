@@ -1,0 +1,74 @@
+"""The CRUD verbs by the number of indexes: a line for each verb with one number of threads."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from run_benches.analysis.contrasts import Contrast
+from run_benches.analysis.row import MIX, OURS, Row, is_part_of_a_mix
+
+VERBS = ("create", "read", "update", "delete", MIX)
+
+
+@dataclass(frozen=True)
+class CrudLine:
+    """One verb with one number of threads: a cell for each number of indexes that was planned."""
+
+    operation: str
+    variant: str
+    cells: dict[int, Row]
+
+    @property
+    def label(self) -> str:
+        """The verb, and what sets this line apart where the verb has several: `UPDATE, unchanged`."""
+        verb = self.operation.upper()
+        return f"{verb}, {self.variant}" if self.variant else verb
+
+    def loss(self, indexes: int) -> Contrast | None:
+        """How that many indexes compare with none; `None` where the two took no turns."""
+        base, cell = self.cells.get(0), self.cells.get(indexes)
+        return cell.over(base) if indexes and base and cell else None
+
+
+def crud(rows: Iterable[Row], threads: int) -> list[CrudLine]:
+    """The verbs in the order of CRUD, then any other operation that names its number of indexes."""
+    found = [row for row in rows if row.bench.facts.threads == threads]
+    seen = {row.operation for row in found}
+    order = [verb for verb in VERBS if verb in seen] + sorted(seen - set(VERBS))
+    return [line for verb in order for line in lines(verb, [row for row in found if row.operation == verb])]
+
+
+def crud_rows(rows: Iterable[Row]) -> list[Row]:
+    """Our own rows of `integration` that say how many indexes they have."""
+    found = [row for row in rows if (row.layer, row.subject) == ("integration", OURS)]
+    return [row for row in found if row.bench.facts.indexes is not None and not is_part_of_a_mix(row)]
+
+
+_Variant = tuple[str, str, str]
+"""What can tell two rows of one verb apart: durability, state of the data, and the words of the case that count
+nothing."""
+
+
+def lines(verb: str, found: Sequence[Row]) -> list[CrudLine]:
+    """A line for each variant of a verb, told apart by what the variants do not share: nothing is dropped, nothing is
+    mixed."""
+    placed: dict[_Variant, dict[int, Row]] = {}
+    for row in found:
+        variant, indexes = _variant(row), row.bench.facts.indexes or 0
+        if indexes in placed.get(variant, {}):
+            variant = (*variant[:2], row.case)
+        placed.setdefault(variant, {})[indexes] = row
+    for variant, cells in placed.items():
+        base = [other[0] for key, other in placed.items() if 0 in other and key[:2] == variant[:2]]
+        if 0 not in cells and len(base) == 1:
+            cells[0] = base[0]  # without an index, rows that treat the indexed fields differently are one row
+    shared = set.intersection(*map(set, placed))
+    return [
+        CrudLine(verb, ", ".join(part for part in variant if part not in shared | {""}), cells)
+        for variant, cells in placed.items()
+    ]
+
+
+def _variant(row: Row) -> _Variant:
+    counted = {"index", "indexes", "thread", "threads"}
+    words = [word for word in row.case.split("_") if not word.isdigit() and word not in counted]
+    return (row.bench.facts.durability or "", row.bench.facts.state or "", " ".join(words))
