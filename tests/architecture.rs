@@ -52,9 +52,8 @@ fn violations(files: &[File]) -> Vec<String> {
 
 /// The name in `mod name;`, with or without visibility.
 fn module_of(line: &str) -> Option<&str> {
-    let line = line.trim();
-    let line = line.strip_prefix("pub").map_or(line, |rest| rest.trim_start_matches("(crate)").trim_start());
-    line.strip_prefix("mod ")?.strip_suffix(';')
+    let (visibility, name) = line.trim().split_once("mod ")?;
+    name.strip_suffix(';').filter(|_| visibility.is_empty() || visibility.starts_with("pub"))
 }
 
 /// A layer imports only layers below itself.
@@ -246,7 +245,7 @@ fn the_checker_finds_what_is_planted() {
 fn the_checker_lets_pass_what_is_right() {
     let right = [
         ("src/lib.rs", "//! L.\npub mod error;\npub mod storage;\npub mod server;\n"),
-        ("src/storage.rs", "//! S.\nmod engine;\n"),
+        ("src/storage.rs", "//! S.\npub(super) mod engine;\n"),
         ("src/storage/engine.rs", "//! E: see crate::server.\nuse rust_rocksdb as rocksdb; // not crate::server\n"),
         ("src/server.rs", "//! S.\nuse crate::storage;\nuse tokio::net::TcpListener;\n"),
         ("benches/ladder.rs", "//! L.\nmod floor;\nfn main() {}\n"),
