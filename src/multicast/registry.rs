@@ -20,8 +20,7 @@ use super::redis::Client;
 #[cfg(not(feature = "redis"))]
 use super::without_redis::Client;
 use crate::encoding::body::parse_object;
-use crate::encoding::record::{self, NEVER};
-use crate::encoding::{Fields, Record, Value};
+use crate::encoding::{Fields, NEVER, Record, Value, record};
 use crate::error::{Error, Result};
 use crate::schema::{Schema, Table};
 use crate::transaction::{Database, Owned};

@@ -14,9 +14,8 @@ use super::KnownKeys;
 use super::ids::Maker;
 use super::{Owned, Shared, below, uniques};
 use crate::encoding::body::{parse_array, parse_object};
-use crate::encoding::record::NEVER;
 use crate::encoding::value::{Date, Value};
-use crate::encoding::{Fields, Record, record, url};
+use crate::encoding::{Fields, NEVER, Record, record, url};
 use crate::error::{Error, Result};
 use crate::schema::{Kind, Stamp, Table};
 
