@@ -33,6 +33,7 @@ mod run;
 mod seen;
 mod select;
 mod sort;
+mod source;
 mod tree;
 mod walk;
 
