@@ -1,4 +1,4 @@
-//! `/S` and what is below it: what a request to a stream asks for, by its method and the parameters in its URL.
+//! `/S` and what is below it: what a request to a stream can ask for, and the parameters in its URL.
 
 use std::borrow::Cow;
 
