@@ -21,11 +21,13 @@ mod terms;
 pub mod url;
 pub mod value;
 
-pub use body::RECORDS;
 pub use coerce::ELEMENTS;
-pub use fields::Fields;
+pub use fields::{Fields, NEVER};
 pub use json::DEPTH;
 pub use path::each_at;
 pub use record::Record;
 pub use terms::{terms, terms_with_offsets};
 pub use value::Value;
+
+/// The maximum number of records in an array body.
+pub const RECORDS: usize = 10_000;

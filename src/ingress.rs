@@ -42,10 +42,12 @@ mod limits;
 mod loading;
 mod multicasting;
 mod operations;
+mod panics;
 mod peer;
 mod permits;
 mod pieces;
 mod queue;
+mod thumbnail_cache;
 mod thumbnails;
 mod unanswered;
 mod upload;
@@ -83,12 +85,12 @@ use browsers::Browsers;
 pub use browsers::{HostName, Origin};
 pub use client::{Client, Network};
 pub use crossing::Pools;
-use crossing::{Attempt, Completed, Crossing, Reply, coded_inline};
+use crossing::{Attempt, Completed, Crossing, Permit, Reply, coded_inline};
 use events::{Events, FeedPlace};
 pub use limits::{Held, Holder, Holdings, Limited, Limits, Outcomes, rate};
 use operations::Operations;
 pub use peer::Peer;
-use permits::{BodyBytes, BodyPermit, Permit};
+use permits::{BodyBytes, BodyPermit};
 use unanswered::Unanswered;
 
 /// The body of an answer: in memory, or a stream (a file on disk, the output of the axum router).

@@ -21,6 +21,7 @@ mod address;
 mod nats;
 #[cfg(feature = "redis")]
 mod redis;
+mod registration;
 mod registry;
 #[cfg(any(feature = "nats", feature = "redis"))]
 mod runtime;
@@ -45,7 +46,8 @@ use crate::schema::{MESSAGES, REPEATS, Table};
 use crate::transaction::{Database, Precondition, Transaction, make_id};
 pub use address::Address;
 use nats::{Nats, Travel};
-pub use registry::{Registered, Registry, RegistryCounters};
+pub use registration::Registered;
+pub use registry::{Registry, RegistryCounters};
 #[cfg(not(feature = "nats"))]
 use without_nats as nats;
 

@@ -11,14 +11,15 @@
 mod answers;
 mod batch;
 mod blobs;
+mod parts;
 mod paths;
 mod schemas;
 mod server_paths;
 mod streams;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use crate::schema::Schema;
+use crate::schema::{Schema, Stream, Table};
 
 /// The version of OpenAPI that the document declares.
 const EDITION: &str = "3.1.1";
@@ -47,12 +48,41 @@ pub fn document(schema: &Schema, max_rows: usize) -> Value {
         "servers": [{"url": "/"}],
         "security": [],
         "tags": tags,
-        "paths": paths::of(tables(), streams()),
+        "paths": all_paths(tables(), streams()),
         "components": {
-            "schemas": schemas::of(schema, tables(), streams(), max_rows),
+            "schemas": all_schemas(schema, tables(), streams(), max_rows),
             "responses": answers::refused(),
             "headers": answers::headers(),
             "parameters": paths::parameters(max_rows),
         },
     })
+}
+
+fn all_paths<'s>(tables: impl Iterator<Item = &'s Table>, exported: impl Iterator<Item = &'s Stream>) -> Value {
+    let mut all = Map::new();
+    for table in tables {
+        paths::add_paths(table, &mut all);
+        for attribute in table.blobs.iter().map(|position| &table.attributes[*position]) {
+            all.insert(blobs::path(table, attribute), blobs::item(table, attribute));
+        }
+    }
+    exported.for_each(|stream| streams::add_paths(stream, &mut all));
+    all.insert("/_batch".to_owned(), batch::item());
+    all.extend(server_paths::paths());
+    Value::Object(all)
+}
+
+fn all_schemas<'s>(
+    schema: &'s Schema,
+    tables: impl Iterator<Item = &'s Table> + Clone,
+    exported: impl Iterator<Item = &'s Stream> + Clone,
+    max_rows: usize,
+) -> Value {
+    let in_batches = || tables.clone().filter(|table| !table.in_redis);
+    let mut all = schemas::of(schema, tables.clone());
+    let batch = batch::request_schema(in_batches(), exported.clone(), max_rows);
+    all.insert("strata.Batch".to_owned(), batch);
+    all.insert("strata.Results".to_owned(), batch::response_schema(in_batches(), exported.clone()));
+    exported.for_each(|stream| streams::add_schemas(stream, &mut all));
+    Value::Object(all)
 }

@@ -13,7 +13,7 @@
 //!   -> 40 records read, 5 visited
 //! ```
 //!
-//! A truncated list is continued from a cursor (`cursor`). Records that are kept elsewhere are given, and take no plan (`given`).
+//! A truncated list is continued from a cursor (`cursor`, `paging`). Records that are kept elsewhere are given, and take no plan (`given`).
 //!
 //! Non-goals: HTTP (`handlers`).
 
@@ -25,6 +25,7 @@ mod expression;
 mod filter;
 mod given;
 mod ids;
+mod paging;
 mod parse;
 mod plan;
 mod related;
@@ -32,12 +33,14 @@ mod run;
 mod seen;
 mod select;
 mod sort;
+mod source;
 mod tree;
 mod walk;
 
-pub use cursor::{Cursor, NOT_IN_URL};
+pub use cursor::Cursor;
 pub use explain::Explanation;
 pub use filter::CompiledFilter;
+pub use paging::NOT_IN_URL;
 pub use parse::{CONDITIONS, DEPTH, EXPRESSIONS, Limits, RELATIONSHIPS, VALUES};
 pub use plan::{PROBED, SORTED_ROWS};
 pub use select::{JOINED_BYTES, ListOutcome};

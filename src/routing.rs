@@ -64,6 +64,11 @@ const BESIDE: [&str; 2] = [GRAPHQL, BATCH];
 const RECORD: &str = "GET, HEAD, PUT, PATCH, DELETE, OPTIONS";
 const BLOB: &str = "GET, HEAD, PUT, DELETE, OPTIONS";
 
+const STREAM: &str = "GET, HEAD, POST, DELETE, OPTIONS";
+const BULK: &str = "POST, OPTIONS";
+const GROUPS: &str = "GET, HEAD, OPTIONS";
+const GROUP: &str = "GET, HEAD, PUT, DELETE, OPTIONS";
+
 /// Of tables that are kept in Redis, of their registrations, and of those whose ids are the names of verbs.
 const TABLE_IN_REDIS: &str = "GET, HEAD, OPTIONS";
 const REGISTRATION: &str = "GET, HEAD, PUT, DELETE, OPTIONS";
@@ -215,6 +220,53 @@ impl Routes {
             Method::OPTIONS => Ok(self.options(BATCH_METHODS, template)),
             _ => Err(Failure::Method { allow: BATCH_METHODS }),
         }
+    }
+
+    fn resolve_stream<'r>(
+        &'r self,
+        stream: &'r Stream,
+        rest: &'r str,
+        template: Template,
+        (method, query): (&Method, &str),
+        headers: &HeaderMap,
+    ) -> Result<Route<'r>> {
+        use streams::{Asked, Parameters, deleting, reading};
+        let (allow, group) = match rest {
+            "" => (STREAM, None),
+            "bulk" => (BULK, None),
+            "consumers" => (GROUPS, None),
+            _ => match rest.strip_prefix("consumers/").filter(|group| !group.contains('/')) {
+                Some(group) => (GROUP, Some(decoded(group)?)),
+                None => return Err(Failure::nothing_at(&format!("/{}/{rest}", stream.name))),
+            },
+        };
+        let asked = match (rest, method, group) {
+            (_, &Method::OPTIONS, _) => return Ok(self.options(allow, template)),
+            ("", &Method::GET | &Method::HEAD, _) => reading(stream, query, headers)?,
+            ("", &Method::DELETE, _) => deleting(stream, query)?,
+            ("", &Method::POST, _) => Asked::Append,
+            ("bulk", &Method::POST, _) => Asked::AppendAll,
+            ("consumers", &Method::GET | &Method::HEAD, _) => Asked::Groups,
+            (_, &Method::GET | &Method::HEAD, Some(group)) => Asked::Group(group),
+            (_, &Method::PUT, Some(group)) => Asked::Commit(group),
+            (_, &Method::DELETE, Some(group)) => Asked::RemoveGroup(group),
+            _ => return Err(Failure::Method { allow }),
+        };
+        if !matches!(asked, Asked::Read(_) | Asked::Follow(_) | Asked::Trim { .. } | Asked::Truncate) {
+            Parameters::of(query, &[])?;
+        }
+        if !matches!(asked, Asked::Group(_) | Asked::Commit(_) | Asked::RemoveGroup(_)) {
+            handlers::unconditional(headers)?;
+        }
+        let accepted = match asked {
+            Asked::Follow(_) => handlers::accepts_events(headers).map(|()| Accepted::default())?,
+            _ => Accepted::negotiate(headers, AnswerKind::Json)?,
+        };
+        let body_format = match asked {
+            Asked::Append | Asked::AppendAll | Asked::Commit(_) => BodyFormat::from_headers(headers, Bodies::Json)?,
+            _ => BodyFormat::default(),
+        };
+        Ok(Route { routes: self, target: Target::Stream(stream, asked), template, accepted, body_format })
     }
 
     fn table(&self, name: &str) -> Option<&Table> {

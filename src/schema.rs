@@ -346,6 +346,11 @@ impl Table {
         Error::invalid(format!("table {name} has {attributes} attributes, counted from 0: there is none at {position}"))
     }
 
+    /// Returns the JSON pointer to an attribute in a body.
+    pub(crate) fn pointer(&self, attribute: usize) -> String {
+        format!("/{}", self.attributes[attribute].name)
+    }
+
     /// Returns the position of the relationship with this name.
     pub fn relationship(&self, name: &str) -> Option<usize> {
         self.relationships.iter().position(|relationship| relationship.name == name)

@@ -25,6 +25,7 @@ mod check;
 mod chunk;
 mod counters;
 mod event;
+mod group;
 mod groups;
 mod keys;
 mod partition;
@@ -44,7 +45,8 @@ pub use check::disagreements;
 pub use counters::Counters;
 pub(crate) use counters::Counts;
 pub use event::{Event, IDEMPOTENCY_KEY_BYTES, KEY_BYTES, LATEST_MS};
-pub use groups::{Group, no_group, parse_offsets};
+pub use group::{Group, parse_offsets};
+pub use groups::no_group;
 pub use read::{Page, Start};
 pub use statistics::{PartitionStatistics, Statistics};
 

@@ -1,7 +1,10 @@
-//! The shape of the code, as a test: which layer may name which, and who alone may name the engine and a socket.
+//! The shape of the code, as a test: which layer may name which, who alone may name the engine and a socket, and that no
+//! files import each other in a circle.
 //!
 //! The rules stand in ARCHITECTURE.md as sentences; here they are functions from the text of files to violations, so that the
 //! checker itself can be shown to find what it looks for.
+
+mod circles;
 
 use std::fs;
 use std::path::Path;
@@ -47,14 +50,14 @@ fn violations(files: &[File]) -> Vec<String> {
     }
     found.extend(benches(files));
     found.extend(files_without_a_module(files));
+    found.extend(circles::circles(files));
     found
 }
 
 /// The name in `mod name;`, with or without visibility.
 fn module_of(line: &str) -> Option<&str> {
-    let line = line.trim();
-    let line = line.strip_prefix("pub").map_or(line, |rest| rest.trim_start_matches("(crate)").trim_start());
-    line.strip_prefix("mod ")?.strip_suffix(';')
+    let (visibility, name) = line.trim().split_once("mod ")?;
+    name.strip_suffix(';').filter(|_| visibility.is_empty() || visibility.starts_with("pub"))
 }
 
 /// A layer imports only layers below itself.
@@ -65,20 +68,19 @@ fn imports(layers: &Layers<'_>, path: &str, code: &str) -> Vec<String> {
     let mut named: Vec<&str> = Vec::new();
     for start in ["crate::", "super::"] {
         for (position, _) in code.match_indices(start) {
-            named.extend(first_segments(&code[position + start.len()..]));
+            named.extend(branches(&code[position + start.len()..]).into_iter().map(first_word));
         }
     }
     let above = |name: &&str| layers.place(name).is_some_and(|other| other > own);
     named.into_iter().filter(above).map(|name| format!("{path}: {layer} names {name}, which is above it")).collect()
 }
 
-/// What a path goes on with: one name, or each first name of a group in braces.
-fn first_segments(rest: &str) -> Vec<&str> {
-    let word = |text: &'_ str| text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
+/// What a path goes on with: the text from one name on, or from each first name of a group in braces.
+fn branches(rest: &str) -> Vec<&str> {
     let Some(group) = rest.strip_prefix('{') else {
-        return vec![&rest[..word(rest)]];
+        return vec![rest];
     };
-    let (mut depth, mut names, mut fresh) = (0, Vec::new(), true);
+    let (mut depth, mut branches, mut fresh) = (0, Vec::new(), true);
     for (position, character) in group.char_indices() {
         match character {
             '{' => depth += 1,
@@ -86,13 +88,18 @@ fn first_segments(rest: &str) -> Vec<&str> {
             '}' => depth -= 1,
             ',' if depth == 0 => fresh = true,
             _ if fresh && !character.is_whitespace() => {
-                names.push(&group[position..position + word(&group[position..])]);
+                branches.push(&group[position..]);
                 fresh = false;
             }
             _ => {}
         }
     }
-    names
+    branches
+}
+
+fn first_word(text: &str) -> &str {
+    let end = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
+    &text[..end]
 }
 
 /// Engines are named in `storage` alone, sockets in `ingress` and `server`, brokers in `multicast`, pictures in `pictures`.
@@ -196,6 +203,8 @@ fn the_code_has_its_shape() {
     }
     assert!(files.iter().any(|(path, _)| path == "src/storage/rocks.rs"), "the files were not found");
     assert!(Layers::of(&files).place("server") > Layers::of(&files).place("storage"), "the layers were not found");
+    let imports = circles::imports(&files);
+    assert!(imports["src/query/run.rs"].contains_key("src/storage.rs"), "the imports were not found");
     assert_eq!(violations(&files), Vec::<String>::new());
 }
 
@@ -246,7 +255,7 @@ fn the_checker_finds_what_is_planted() {
 fn the_checker_lets_pass_what_is_right() {
     let right = [
         ("src/lib.rs", "//! L.\npub mod error;\npub mod storage;\npub mod server;\n"),
-        ("src/storage.rs", "//! S.\nmod engine;\n"),
+        ("src/storage.rs", "//! S.\npub(super) mod engine;\n"),
         ("src/storage/engine.rs", "//! E: see crate::server.\nuse rust_rocksdb as rocksdb; // not crate::server\n"),
         ("src/server.rs", "//! S.\nuse crate::storage;\nuse tokio::net::TcpListener;\n"),
         ("benches/ladder.rs", "//! L.\nmod floor;\nfn main() {}\n"),

@@ -12,7 +12,8 @@ use super::record::Record;
 use super::table::Table;
 use crate::encoding;
 use crate::error::{Error, Result};
-use crate::feed::{EventId, Message, Next, Subscription, Topic};
+use crate::feed::{self, EventId, Feed, Message, Next, Subscription, Topic};
+use crate::multicast::{self, Multicast};
 
 /// What happened to a record, or to a table.
 #[derive(Clone, Debug)]
@@ -85,7 +86,7 @@ const LAGGED: u8 = 4;
 const MESSAGE: u8 = 5;
 
 /// Encodes a message.
-pub(super) fn write(id: EventId, message: &Message<'_>, out: &mut Vec<u8>) {
+fn write(id: EventId, message: &Message<'_>, out: &mut Vec<u8>) {
     let (tag, rest) = match message {
         Message::Put { bytes, .. } => (PUT, *bytes),
         Message::Delete { id, .. } => (DELETE, id.as_bytes()),
@@ -98,6 +99,21 @@ pub(super) fn write(id: EventId, message: &Message<'_>, out: &mut Vec<u8>) {
     out.push(tag);
     out.extend_from_slice(&id.to_bytes());
     out.extend_from_slice(rest);
+}
+
+impl Open {
+    /// Returns what sends messages, and has the feed of changes; a database that needs neither has none.
+    pub(super) fn multicast(&self) -> &Multicast {
+        self.multicast.get_or_init(|| {
+            let feed = Feed::new(self.database.clone(), feed::Options::default(), write);
+            Multicast::new(feed, multicast::Options::default())
+        })
+    }
+
+    /// Returns the feed of changes.
+    fn feed(&self) -> &Feed {
+        self.multicast().feed()
+    }
 }
 
 /// Wakes a thread that is parked.

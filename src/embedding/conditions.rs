@@ -1,8 +1,6 @@
 //! Queries made of values, not of text.
 
-use std::fmt::Write as _;
-
-use super::query::Query;
+use super::query::{Query, bound};
 use super::table::Table;
 use crate::encoding::Value;
 use crate::error::{Error, Result};
@@ -146,39 +144,4 @@ impl Conditions {
         }
         name.to_owned()
     }
-}
-
-/// Returns a value as the query language reads it literally behind an operator.
-///
-/// # Errors
-/// A message if the operator has no such value.
-pub(super) fn bound(value: &Value<'_>, operator: &str) -> std::result::Result<String, String> {
-    // Whatever stands behind these is text, without a prefix.
-    let is_literal = operator.ends_with("===") || operator.ends_with("!==");
-    match value {
-        Value::Null if !is_literal && (operator.ends_with("==") || operator.ends_with("!=")) => Ok("null".to_owned()),
-        Value::Null => Err("null is compared with eq and ne, == and != alone".to_owned()),
-        Value::Boolean(value) => Ok(value.to_string()),
-        Value::Int(value) => Ok(value.to_string()),
-        // From 2^53 on the shortest digits are not exact.
-        Value::Float(value) if value.abs() >= 9_007_199_254_740_992.0 && value.is_finite() => Ok(format!("{value:.0}")),
-        Value::Float(value) if value.is_finite() => Ok(value.to_string()),
-        Value::Float(value) => Err(format!("{value} is not a finite number")),
-        Value::Text(text) if is_literal => Ok(encoded(text)),
-        // Text, also where it reads like a number.
-        Value::Text(text) => Ok(format!("string:{}", encoded(text))),
-        Value::Date(date) => Ok(encoded(&date.text)),
-        Value::Json(text) => Err(format!("a query compares values, not JSON text: {text}")),
-        Value::Blob(_) => Err("a query does not compare blobs".to_owned()),
-        Value::List(_) => Err("a query compares with one value at a time: use one_of".to_owned()),
-    }
-}
-
-/// Encodes every byte of a value, so that none of it is syntax.
-fn encoded(text: &str) -> String {
-    text.bytes().fold(String::with_capacity(3 * text.len()), |mut encoded, byte| {
-        // Writing to a String cannot fail.
-        let _ = write!(encoded, "%{byte:02X}");
-        encoded
-    })
 }

@@ -1,14 +1,18 @@
 //! How a database is opened.
 
 use std::path::Path;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use super::database::{Database, Folder};
+use super::database::{Database, Folder, Open};
 use super::table::Schema;
 use crate::error::{Error, Result};
+use crate::maintenance;
+use crate::maintenance::background::Background;
 use crate::schema::Durability;
-use crate::storage;
-use crate::transaction::Migration;
+use crate::storage::{self, Location};
+use crate::streams::Streams;
+use crate::transaction::{self, Migration};
 
 /// Options of a database that is opened ([`Database::options`]). Sizes in bytes.
 ///
@@ -24,13 +28,13 @@ use crate::transaction::Migration;
 #[derive(Clone, Debug)]
 #[must_use = "it opens nothing before open()"]
 pub struct OpenOptions {
-    pub(super) storage: storage::Options,
-    pub(super) lock_wait: Duration,
-    pub(super) background: bool,
-    pub(super) create: bool,
-    pub(super) drop_removed: bool,
-    pub(super) read_only: bool,
-    pub(super) durability: Option<Durability>,
+    storage: storage::Options,
+    lock_wait: Duration,
+    background: bool,
+    create: bool,
+    drop_removed: bool,
+    read_only: bool,
+    durability: Option<Durability>,
 }
 
 impl Default for OpenOptions {
@@ -129,7 +133,7 @@ impl OpenOptions {
     /// `Busy` if a process has it open; `Invalid` if the schema contradicts what is stored, or an option what the system has; `Storage` if
     /// there is none and none is to be created, or on an I/O error; `Corrupt` if files are damaged.
     pub fn open(self, directory: impl AsRef<Path>, schema: &Schema) -> Result<Database> {
-        Database::open_by(directory.as_ref(), schema, &self, None)
+        self.open_in(directory.as_ref(), schema, None)
     }
 
     /// Opens the database that is kept in PostgreSQL or TiKV. Sizes, and what else is about files, do not apply.
@@ -139,11 +143,42 @@ impl OpenOptions {
     /// have it open with another schema; `Unsupported` if the schema has what only a directory can keep; `Busy` if the database does not
     /// answer, or refuses.
     pub fn connect(self, url: &str, schema: &Schema) -> Result<Database> {
-        Database::connect_by(url, schema, &self)
+        let location = Location::try_from(url.to_owned()).map_err(Error::invalid)?;
+        let (schema, migration) = (self.schema(schema), self.migration()?);
+        let name = format!("process {}", std::process::id());
+        let database = transaction::Database::connect(&location, None, schema, migration, &name)?;
+        self.over(database, None)
+    }
+
+    fn open_in(&self, directory: &Path, schema: &Schema, folder: Option<Folder>) -> Result<Database> {
+        if directory.as_os_str().is_empty() {
+            return Err(Error::invalid("the path of the database is empty"));
+        }
+        if self.read_only || !self.create {
+            maintenance::check_store(directory)?;
+        }
+        let (schema, migration) = (self.schema(schema), self.migration()?);
+        let database = transaction::Database::open_by(directory, schema, &self.storage, migration)?;
+        self.over(database, folder)
+    }
+
+    fn over(&self, database: transaction::Database, folder: Option<Folder>) -> Result<Database> {
+        let database = database.with_lock_wait(self.lock_wait);
+        let streams = Streams::open(&database)?;
+        let cannot = |error| Error::storage("cannot start the threads of the database", error);
+        let background = match self.background && !self.read_only {
+            true => vec![
+                Background::work(&database, &streams).map_err(cannot)?,
+                Background::sync(&database, None).map_err(cannot)?,
+            ],
+            false => Vec::new(),
+        };
+        let open = Open { background, multicast: OnceLock::new(), streams, database, _folder: folder };
+        Ok(Database(Arc::new(open)))
     }
 
     /// Returns the schema with the durability that was asked for.
-    pub(super) fn schema(&self, schema: &Schema) -> crate::schema::Schema {
+    fn schema(&self, schema: &Schema) -> crate::schema::Schema {
         let mut schema = schema.parsed().clone();
         if let Some(durability) = self.durability {
             schema.tables.iter_mut().for_each(|table| table.durability = durability);
@@ -153,7 +188,7 @@ impl OpenOptions {
     }
 
     /// Returns what opening may change.
-    pub(super) fn migration(&self) -> Result<Migration> {
+    fn migration(&self) -> Result<Migration> {
         match (self.read_only, self.drop_removed) {
             (true, true) => Err(Error::invalid("a database that is opened for reading drops nothing")),
             (true, false) => Ok(Migration::ChangesNothing),
@@ -169,6 +204,6 @@ impl OpenOptions {
     pub fn temporary(self, schema: &Schema) -> Result<Database> {
         let folder = Folder::create()?;
         let path = folder.path().to_owned();
-        Database::open_by(&path, schema, &self, Some(folder))
+        self.open_in(&path, schema, Some(folder))
     }
 }

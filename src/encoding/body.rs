@@ -1,14 +1,12 @@
 //! Parses JSON bodies into the values of a table. Invalid values are rejected with a JSON pointer to their position.
 
+use super::RECORDS;
 use super::coerce::{Refusal, given};
 use super::fields::Fields;
 use super::json::{COLON, Fault, Reader};
 use super::value::Value;
 use crate::error::{Error, Result};
 use crate::schema::{Attribute, Table};
-
-/// The maximum number of records in an array body.
-pub const RECORDS: usize = 10_000;
 
 /// Parses a JSON object.
 ///

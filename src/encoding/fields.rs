@@ -7,10 +7,12 @@ use std::borrow::Cow;
 
 use super::coerce::{ELEMENTS, Refusal, given};
 use super::json::Reader;
-use super::record::NEVER;
 use super::value::{Date, Value};
 use crate::error::{Error, Result};
 use crate::schema::{Attribute, Kind, Table};
+
+/// The deadline of a record that does not expire.
+pub const NEVER: i64 = i64::MAX;
 
 /// Values of some attributes of a table, each at most once; the others are absent.
 ///

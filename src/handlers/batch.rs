@@ -20,9 +20,12 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::fields::members_of;
-use super::headers::{expected, matching};
+use super::headers::{Validator, expected, matching};
 use super::media::Format;
-use super::{Answer, Failure, JSON, Result, Validator, location, no_record, streams, with_body};
+use super::problem::{Failure, Result};
+use super::record::{location, no_record};
+use super::response::{Answer, JSON, with_body};
+use super::streams;
 use crate::encoding::{Fields, body::parse_object};
 use crate::error::{Error, Place};
 use crate::schema::{Schema, Stream, Table};

@@ -15,8 +15,11 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 
 use super::coding::accepts_plain;
 use super::fields::{members, single};
+use super::headers::{Validator, expected};
+use super::problem::{Failure, Result};
 use super::ranges::{Wanted, is_known, is_stale, range};
-use super::{Answer, Failure, Result, Validator, empty, expected};
+use super::record::no_record;
+use super::response::{Answer, empty};
 use crate::blobs::{self, Reader, Upload, Uploaded};
 use crate::error::Error;
 use crate::schema::Table;
@@ -44,7 +47,7 @@ pub fn read(
     head: bool,
 ) -> Result<Response<Content>> {
     let opened = Reader::open(database, table, id, attribute)?;
-    let mut reader = opened.ok_or_else(|| super::no_record(table, id))?;
+    let mut reader = opened.ok_or_else(|| no_record(table, id))?;
     accepts_plain(headers)?;
     let etag = Validator::of_blob(reader.tag()).header();
     if is_stale(headers, &etag) {

@@ -17,7 +17,8 @@ use zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer};
 
 use super::fields::{members, with_quality};
 use super::headers::Validator;
-use super::{Answer, Failure, Result};
+use super::problem::{Failure, Result};
+use super::response::Answer;
 
 /// The maximum length of an answer that is sent uncompressed, in bytes.
 const PLAIN_BYTES: usize = 1 << 10;
@@ -276,6 +277,7 @@ impl Encoder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::handlers::{JSON, with_body};
     use std::io::Read;
 
     fn headers(value: &'static str) -> HeaderMap {
@@ -351,8 +353,7 @@ mod tests {
         }
         for coding in Coding::ALL {
             for part in [&text[..1], &text[..5000], &text] {
-                let answer =
-                    super::super::with_body(http::StatusCode::OK, super::super::JSON, Bytes::copy_from_slice(part));
+                let answer = with_body(http::StatusCode::OK, JSON, Bytes::copy_from_slice(part));
                 let answer = coded(answer, coding);
                 assert_eq!(decoded(coding, answer.body()), part);
                 assert_eq!(
@@ -370,7 +371,7 @@ mod tests {
 
     #[test]
     fn a_coded_answer_has_a_validator_of_its_own() {
-        let mut answer = super::super::with_body(http::StatusCode::OK, super::super::JSON, Bytes::from_static(b"{}"));
+        let mut answer = with_body(http::StatusCode::OK, JSON, Bytes::from_static(b"{}"));
         answer.headers_mut().insert(ETAG, HeaderValue::from_static("\"0123456789abcdef-cbor\""));
         assert_eq!(coded(answer, Coding::Brotli).headers()[ETAG], "\"0123456789abcdef-cbor-br\"");
     }

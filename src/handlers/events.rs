@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderValue, Response};
 use super::coding::accepts_plain;
 use super::fields::has_members;
 use super::media::quality;
-use super::{Failure, Result};
+use super::problem::{Failure, Result};
 use crate::error::Error;
 use crate::feed::{EventId, Message};
 

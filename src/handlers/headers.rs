@@ -1,17 +1,20 @@
-//! Conditional requests and preferences: validators and preconditions (RFC 9110, sections 8.8.3 and 13), `Prefer` (RFC 7240).
+//! Conditional requests and preferences: validators and preconditions (RFC 9110, sections 8.8.3 and 13), `Prefer` (RFC 7240); and the
+//! answers that have a validator.
 //!
 //! The common cases (no header, or one tag of ours) are decided by comparing bytes, without allocation.
 
-use http::header::{HeaderName, IF_MATCH, IF_NONE_MATCH};
-use http::{HeaderMap, HeaderValue};
+use bytes::Bytes;
+use http::header::{ETAG, HeaderName, IF_MATCH, IF_NONE_MATCH};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use smallvec::{SmallVec, smallvec};
 use twox_hash::XxHash3_64;
 
-use super::Result;
 use super::fields::{members, names_tag_weakly};
+use super::problem::Result;
+use super::response::{Answer, JSON, empty, minimal, with_body};
 use crate::encoding::Record;
 use crate::error::Error;
-use crate::transaction::Precondition;
+use crate::transaction::{Owned, Precondition};
 
 /// The `Prefer` header.
 pub(super) const PREFER: HeaderName = HeaderName::from_static("prefer");
@@ -166,6 +169,42 @@ pub fn prefers_minimal(headers: &HeaderMap) -> bool {
         parts.next().filter(|name| name.eq_ignore_ascii_case(b"return")).and_then(|_| parts.next())
     });
     wanted.is_some_and(|wanted| matches!(wanted, b"minimal" | b"\"minimal\""))
+}
+
+/// Rejects preconditions on requests that may concern many records.
+///
+/// # Errors
+/// 400 if there is one.
+pub fn of_one_record(headers: &HeaderMap) -> Result<()> {
+    match expected(headers)? {
+        Precondition::None => Ok(()),
+        _ => Err(Error::invalid("a precondition applies to one record, and this request may change several").into()),
+    }
+}
+
+/// Returns an answer with a record and its `ETag`.
+pub fn with_record(status: StatusCode, validator: &Validator, json: Bytes) -> Answer {
+    let mut answer = with_body(status, JSON, json);
+    answer.headers_mut().insert(ETAG, validator.header());
+    answer
+}
+
+/// Returns 304, for a representation that the client already has.
+pub fn not_modified(validator: &Validator) -> Answer {
+    let mut answer = empty(StatusCode::NOT_MODIFIED);
+    answer.headers_mut().insert(ETAG, validator.header());
+    answer
+}
+
+/// Returns the answer to a write, with the resulting record unless the client prefers a minimal one.
+pub(super) fn written(status: StatusCode, record: Owned<'_>, headers: &HeaderMap) -> Answer {
+    let validator = Validator::of(&record);
+    if prefers_minimal(headers) {
+        let mut answer = minimal(status);
+        answer.headers_mut().insert(ETAG, validator.header());
+        return answer;
+    }
+    with_record(status, &validator, record.into_json())
 }
 
 #[cfg(test)]

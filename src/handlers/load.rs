@@ -14,7 +14,7 @@ use flate2::write::MultiGzDecoder;
 use http::StatusCode;
 use serde::Serialize;
 
-use super::{Answer, JSON, with_body};
+use super::response::{Answer, JSON, with_body};
 use crate::error::{Error, Place, Result};
 use crate::schema::Table;
 use crate::transaction::Database;

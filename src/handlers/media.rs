@@ -17,7 +17,8 @@ use http::{HeaderMap, HeaderValue};
 use super::coding::AcceptedCoding;
 use super::fields::{has_members, members, single, with_quality};
 use super::headers::Validator;
-use super::{Answer, Failure, JSON, Result};
+use super::problem::{Failure, Result};
+use super::response::{Answer, JSON};
 use crate::schema::{Schema, Table};
 pub use list::ListWriter;
 

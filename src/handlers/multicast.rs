@@ -8,7 +8,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::fields::members;
 use super::headers::PREFER;
-use super::{Answer, JSON, PREFERENCE_APPLIED, Result, with_body};
+use super::problem::Result;
+use super::response::{Answer, JSON, PREFERENCE_APPLIED, with_body};
 use crate::error::{Error, Place};
 use crate::feed::Standing;
 use crate::multicast::Sending;

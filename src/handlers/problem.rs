@@ -12,7 +12,7 @@ use http::header::{
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::Serialize;
 
-use super::{ACCEPT_PATCH, Answer, with_body};
+use super::response::{ACCEPT_PATCH, Answer, with_body};
 use crate::error::{Error, OffsetFault, Place, RemoteFault};
 use crate::pictures::{Fault, FaultKind};
 
@@ -20,6 +20,10 @@ use crate::pictures::{Fault, FaultKind};
 pub const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// The result of a handler. A failure is converted into an answer by [`Failure::answer`] once it is certain that the request will not be
+/// retried elsewhere.
+pub type Result<T> = std::result::Result<T, Failure>;
 
 /// The reason why a request is answered with a problem.
 #[derive(Debug)]

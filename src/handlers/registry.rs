@@ -4,11 +4,12 @@ use bytes::Bytes;
 use http::header::{IF_MATCH, IF_NONE_MATCH, LINK, LOCATION};
 use http::{HeaderMap, StatusCode};
 
+use super::headers::{Validator, expected, written};
+use super::list::{PIECE_BYTES, link_to_next, list_head, of_whole_list};
 use super::media::{Accepted, Format, ListWriter};
-use super::{
-    Answer, PIECE_BYTES, Result, SUNSET, Validator, empty, expected, link_to_next, list_head, location, no_record,
-    of_whole_list, represented, sunset, written,
-};
+use super::problem::Result;
+use super::record::{SUNSET, location, no_record, represented, sunset};
+use super::response::{Answer, empty};
 use crate::error::{Error, Place};
 use crate::multicast::{Registered, Registry};
 use crate::query::{Clause, Query};

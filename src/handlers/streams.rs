@@ -6,10 +6,9 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::events::LAST_EVENT_ID;
-use super::{
-    Answer, JSON, PREFERENCE_APPLIED, Result, Validator, empty, expected, is_stale, prefers_minimal, with_body,
-    with_record,
-};
+use super::headers::{Validator, expected, is_stale, prefers_minimal, with_record};
+use super::problem::Result;
+use super::response::{Answer, JSON, PREFERENCE_APPLIED, empty, with_body};
 use crate::error::Error;
 use crate::schema::Stream;
 use crate::streams::{Appended, Done, Event, Group, Page, RequestKind, Start, Streams, no_group, parse_offsets};

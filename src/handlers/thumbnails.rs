@@ -14,9 +14,13 @@ use http::header::{ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, ETAG}
 use http::{HeaderMap, HeaderValue, StatusCode};
 use parking_lot::{Condvar, Mutex};
 
+use super::Options;
 use super::coding::accepts_plain;
+use super::headers::Validator;
+use super::problem::{Failure, Result};
 use super::ranges::{is_known, is_stale};
-use super::{Answer, Failure, Options, Result, Validator, empty, with_body};
+use super::record::no_record;
+use super::response::{Answer, empty, with_body};
 use crate::blobs::Reader;
 use crate::error::Error;
 use crate::pictures::{Fault, FaultKind, Kind, Picture};
@@ -71,7 +75,7 @@ pub fn begin(
     headers: &HeaderMap,
 ) -> Result<Begun> {
     let opened = Reader::open(database, table, id, attribute)?;
-    let reader = opened.ok_or_else(|| super::no_record(table, id))?;
+    let reader = opened.ok_or_else(|| no_record(table, id))?;
     accepts_plain(headers)?;
     let etag = Validator::of_blob(reader.tag()).with(&format!("{spec}-{VERSION}")).header();
     if is_stale(headers, &etag) {

@@ -13,8 +13,9 @@ use http::{HeaderMap, Response};
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::Instant;
 
-use super::crossing::{Crossing, caught};
+use super::crossing::Crossing;
 use super::limits::Held;
+use super::panics::caught;
 use super::peer::Peer;
 use super::pieces::Broken;
 use super::unanswered::Unanswered;

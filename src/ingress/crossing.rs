@@ -1,9 +1,7 @@
 //! The crossing from async to blocking code: inline if the data is in memory, else in the pool of the lane.
 
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -13,16 +11,18 @@ use http::{HeaderMap, HeaderValue, Response};
 use hyper::body::Frame;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use super::budget::Budget;
+use super::client::Client;
 use super::file::FileBody;
 use super::limits::{Held, Holder, Limited, Limits, rate};
+use super::panics::caught;
 use super::peer::Peer;
-use super::permits::{BodyBytes, Permit};
+use super::permits::BodyBytes;
 use super::pieces::{Broken, Piece, Pieces, Waiting};
 use super::queue::Queue;
-use super::thumbnails::Thumbnails;
+use super::thumbnail_cache::Thumbnails;
 use super::{Options, body};
 use crate::error::Error;
 use crate::handlers::{
@@ -139,6 +139,92 @@ const DUMPED_BYTES: usize = 1 << 20;
 
 /// How long a dump waits for a thread before others have to give way.
 const DUMP_WAIT: Duration = Duration::from_secs(1);
+
+/// A permit to wait in a lane, released on drop; by the pool if the client has disconnected.
+pub(super) struct Permit {
+    pub(super) crossing: Arc<Crossing>,
+    pub(super) lane: Lane,
+    pub(super) client: Client,
+    pub(super) place: Arc<Place>,
+    _held: Held,
+}
+
+/// A place in the queue of a lane. For another client, the newest one is given up.
+#[derive(Default)]
+pub(super) struct Place {
+    /// Whether it was left, for a thread or for another client.
+    is_left: AtomicBool,
+    pub(super) given_up: Notify,
+}
+
+impl Place {
+    /// Leaves the queue for a thread; returns false if the place was given up.
+    pub(super) fn begin(&self) -> bool {
+        !self.is_left.swap(true, Ordering::Relaxed)
+    }
+}
+
+impl Holder for Place {
+    fn rank(&self, number: u64) -> Option<u64> {
+        (!self.is_left.load(Ordering::Relaxed)).then_some(u64::MAX - number)
+    }
+
+    fn give_up(&self) {
+        if self.begin() {
+            self.given_up.notify_one();
+        }
+    }
+}
+
+impl Permit {
+    /// Returns the permit, which from now on is not given up for other clients.
+    pub(super) fn firm(self) -> Self {
+        self.place.begin();
+        self
+    }
+
+    /// Runs a job in the pool of the lane, unless the place in its queue is given up.
+    ///
+    /// # Errors
+    /// `Panicked`; `Overloaded` if the place is given up, or the server stops before the job begins.
+    pub(super) async fn in_pool<T: Send + 'static>(
+        self,
+        job: impl FnOnce(&Crossing) -> T + Send + 'static,
+    ) -> Result<T> {
+        let (crossing, place, (done, outcome)) =
+            (Arc::clone(&self.crossing), Arc::clone(&self.place), oneshot::channel());
+        crossing.queue(self.lane).add(self.client, move || {
+            if self.place.begin() {
+                // Fails if nobody waits for it any more.
+                let _ = done.send(caught(|| Ok(job(&self.crossing))));
+            }
+        });
+        tokio::select! {
+            biased;
+            outcome = outcome => outcome.unwrap_or(Err(Failure::Overloaded)),
+            () = place.given_up.notified() => Err(Failure::Overloaded),
+        }
+    }
+
+    /// Returns `None` if the limit is reached.
+    pub(super) fn take(crossing: &Arc<Crossing>, peer: &Peer, lane: Lane) -> Option<Self> {
+        let place = Arc::<Place>::default();
+        let holder: Arc<dyn Holder> = place.clone();
+        let held = peer.holdings().take(limit_of(lane), 1, Some(&holder))?;
+        Some(Self { crossing: Arc::clone(crossing), lane, client: peer.holdings().client(), place, _held: held })
+    }
+}
+
+/// Returns the limit of the requests in the pool of a lane.
+fn limit_of(lane: Lane) -> Limited {
+    match lane {
+        Lane::Reading => Limited::Reads,
+        Lane::Writing | Lane::Uploading => Limited::Writes,
+        Lane::Scanning => Limited::Lists,
+        Lane::Dumping => Limited::Dumps,
+        Lane::Picturing => Limited::Thumbnails,
+    }
+}
 
 /// A handler in the pool.
 struct Job {
@@ -632,17 +718,4 @@ async fn when_synced(synced: Synced) -> Result<()> {
         Ok(outcome) => Ok(outcome?),
         Err(_) => Err(Failure::Overloaded),
     }
-}
-
-/// Runs a handler and converts a panic into a failure, so that the connection and its other requests continue.
-pub(super) fn caught<T>(handler: impl FnOnce() -> Result<T>) -> Result<T> {
-    // Unwind safe: locks and batches are restored by their guards.
-    catch_unwind(AssertUnwindSafe(handler)).unwrap_or_else(|payload| Err(panicked(payload)))
-}
-
-/// Returns the failure for a panic with this payload, which is its message.
-fn panicked(payload: Box<dyn Any + Send>) -> Failure {
-    let text = payload.downcast::<&str>().map(|text| (*text).to_owned());
-    let text = text.or_else(|payload| payload.downcast::<String>().map(|text| *text));
-    Failure::Panicked(text.unwrap_or_else(|_| "no message".to_owned()))
 }

@@ -13,8 +13,9 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::body::{self, Source};
 
+use super::crossing::Permit;
 use super::peer::Peer;
-use super::permits::{BodyBytes, BodyPermit, Permit};
+use super::permits::{BodyBytes, BodyPermit};
 use super::{Crossing, Ingress};
 use crate::error::Error;
 use crate::handlers::{

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use http::request::Parts;
 use tokio::sync::oneshot;
 
+use super::crossing::Permit;
 use super::limits::Limited;
 use super::peer::Peer;
-use super::permits::Permit;
 use super::pieces::Waiting;
 use super::waiting::WaitingClient;
 use super::{Ingress, Source};

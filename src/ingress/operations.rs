@@ -37,7 +37,7 @@ use super::client;
 use super::crossing::Crossing;
 use super::limits::{Limited, Limits, Outcomes};
 use super::peer::Peer;
-use super::thumbnails;
+use super::thumbnail_cache;
 use crate::console::Console;
 use crate::error::Error;
 use crate::feed;
@@ -246,7 +246,7 @@ struct Counted {
     #[serde(skip_serializing_if = "Option::is_none")]
     redis: Option<multicast::RegistryCounters>,
     multicast: multicast::Counters,
-    thumbs: thumbnails::Counters,
+    thumbs: thumbnail_cache::Counters,
     limits: BTreeMap<&'static str, Outcomes>,
 }
 

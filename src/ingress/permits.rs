@@ -1,53 +1,15 @@
-//! Permits: what a request holds of the limits while it waits for a thread, or for its body, and how it gives that up for another client.
+//! Permits for bodies: what a request holds of the limits while its body arrives and is in memory, and how it gives that up for another
+//! client.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::Notify;
 
-use super::client::Client;
-use super::crossing::{Crossing, caught};
 use super::limits::{Held, Holder, Limited, rate};
 use super::peer::Peer;
 use crate::handlers::{Failure, Result};
-use crate::routing::Lane;
-
-/// A permit to wait in a lane, released on drop; by the pool if the client has disconnected.
-pub(super) struct Permit {
-    pub(super) crossing: Arc<Crossing>,
-    pub(super) lane: Lane,
-    pub(super) client: Client,
-    pub(super) place: Arc<Place>,
-    _held: Held,
-}
-
-/// A place in the queue of a lane. For another client, the newest one is given up.
-#[derive(Default)]
-pub(super) struct Place {
-    /// Whether it was left, for a thread or for another client.
-    is_left: AtomicBool,
-    pub(super) given_up: Notify,
-}
-
-impl Place {
-    /// Leaves the queue for a thread; returns false if the place was given up.
-    pub(super) fn begin(&self) -> bool {
-        !self.is_left.swap(true, Ordering::Relaxed)
-    }
-}
-
-impl Holder for Place {
-    fn rank(&self, number: u64) -> Option<u64> {
-        (!self.is_left.load(Ordering::Relaxed)).then_some(u64::MAX - number)
-    }
-
-    fn give_up(&self) {
-        if self.begin() {
-            self.given_up.notify_one();
-        }
-    }
-}
 
 /// A permit to receive a body, released on drop.
 pub(super) struct BodyPermit {
@@ -110,56 +72,6 @@ pub(super) struct AppendPermit {
     bytes: Held,
     /// How many.
     counted: usize,
-}
-
-impl Permit {
-    /// Returns the permit, which from now on is not given up for other clients.
-    pub(super) fn firm(self) -> Self {
-        self.place.begin();
-        self
-    }
-
-    /// Runs a job in the pool of the lane, unless the place in its queue is given up.
-    ///
-    /// # Errors
-    /// `Panicked`; `Overloaded` if the place is given up, or the server stops before the job begins.
-    pub(super) async fn in_pool<T: Send + 'static>(
-        self,
-        job: impl FnOnce(&Crossing) -> T + Send + 'static,
-    ) -> Result<T> {
-        let (crossing, place, (done, outcome)) =
-            (Arc::clone(&self.crossing), Arc::clone(&self.place), oneshot::channel());
-        crossing.queue(self.lane).add(self.client, move || {
-            if self.place.begin() {
-                // Fails if nobody waits for it any more.
-                let _ = done.send(caught(|| Ok(job(&self.crossing))));
-            }
-        });
-        tokio::select! {
-            biased;
-            outcome = outcome => outcome.unwrap_or(Err(Failure::Overloaded)),
-            () = place.given_up.notified() => Err(Failure::Overloaded),
-        }
-    }
-
-    /// Returns `None` if the limit is reached.
-    pub(super) fn take(crossing: &Arc<Crossing>, peer: &Peer, lane: Lane) -> Option<Self> {
-        let place = Arc::<Place>::default();
-        let holder: Arc<dyn Holder> = place.clone();
-        let held = peer.holdings().take(limit_of(lane), 1, Some(&holder))?;
-        Some(Self { crossing: Arc::clone(crossing), lane, client: peer.holdings().client(), place, _held: held })
-    }
-}
-
-/// Returns the limit of the requests in the pool of a lane.
-fn limit_of(lane: Lane) -> Limited {
-    match lane {
-        Lane::Reading => Limited::Reads,
-        Lane::Writing | Lane::Uploading => Limited::Writes,
-        Lane::Scanning => Limited::Lists,
-        Lane::Dumping => Limited::Dumps,
-        Lane::Picturing => Limited::Thumbnails,
-    }
 }
 
 impl BodyPermit {

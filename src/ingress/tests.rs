@@ -185,7 +185,7 @@ async fn a_panic_is_an_answer_with_a_name() {
     let traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     let (parts, ()) = Request::get("/").header("traceparent", traceparent).body(()).unwrap().into_parts();
     let context = ingress.recorder.begin(&parts, || LOCAL);
-    let outcome = crossing::caught(|| -> handlers::Result<Answer> { panic!("no luck") });
+    let outcome = panics::caught(|| -> handlers::Result<Answer> { panic!("no luck") });
     let answer = ingress.problem(&outcome.unwrap_err(), &context, &parts.headers);
     let body: serde_json::Value = serde_json::from_slice(answer.body()).unwrap();
     assert_eq!(answer.status(), 500);

@@ -1,4 +1,4 @@
-//! Thumbnails: made once, in the lane of pictures, and kept for whoever asks next.
+//! Requests for thumbnails, which are made once, in the lane of pictures, and kept for whoever asks next (`thumbnail_cache`).
 //!
 //! ```text
 //! head ── inline or in the pool ──┬─ the client has it: 304
@@ -8,160 +8,27 @@
 //! ```
 //! One that is being made is finished though its client has disconnected: others may wait for it.
 
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
-use lru::LruCache;
 use parking_lot::Mutex;
-use serde::Serialize;
 use tokio::sync::watch;
 
-use super::crossing::{Crossing, caught};
+use super::crossing::{Crossing, Permit};
+use super::panics::caught;
 use super::peer::Peer;
-use super::permits::Permit;
+use super::thumbnail_cache::{Found, Making, Outcome, Thumbnails};
 use super::unanswered::Unanswered;
 use super::{Answering, Body, Ingress};
 use crate::error::Error;
-use crate::handlers::thumbnails::{Begun, Key, Made, Maker, Wanted, answer, begin};
-use crate::handlers::{Answer, Failure, Options, Result};
+use crate::handlers::thumbnails::{Begun, Wanted, answer, begin};
+use crate::handlers::{Answer, Failure, Result};
 use crate::observability::{self, Span};
-use crate::pictures::Fault;
 use crate::routing::{Access, Blob, Lane};
 use crate::schema::ThumbSize;
 use crate::transaction::Database;
-
-/// Bytes that keeping one takes beside its own.
-const ENTRY_BYTES: usize = 256;
-
-/// Thumbnails that are kept, and those that are being made.
-pub(super) struct Thumbnails {
-    maker: Maker,
-    cache_bytes: usize,
-    shared: Arc<Mutex<Shared>>,
-    counted: Counted,
-}
-
-/// What became of requests for thumbnails.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Counters {
-    /// Thumbnails that were made, also if the client had gone by then.
-    made: u64,
-    /// Requests answered without making one: kept, made for another, or known to the client.
-    cached: u64,
-    /// Requests that were refused (422, 503).
-    refused: u64,
-}
-
-/// The counters behind [`Counters`].
-#[derive(Debug, Default)]
-struct Counted {
-    made: AtomicU64,
-    cached: AtomicU64,
-    refused: AtomicU64,
-}
-
-struct Shared {
-    kept: LruCache<Key, Made>,
-    kept_bytes: usize,
-    /// Those that are being made, each with a [`Making`].
-    making: HashMap<Key, watch::Receiver<Option<Outcome>>>,
-}
-
-/// What is shared by all who wait for one.
-type Outcome = std::result::Result<Made, Fault>;
-
-/// What a request finds.
-enum Found {
-    Kept(Made),
-    BeingMade(watch::Receiver<Option<Outcome>>),
-    /// It is to be made, for others who ask meanwhile, too, if any is kept.
-    Missing(Option<Making>),
-}
-
-/// Tells the outcome to all requests that wait for a thumbnail. If it is dropped before, one of them makes it.
-struct Making {
-    shared: Arc<Mutex<Shared>>,
-    key: Key,
-    outcome: watch::Sender<Option<Outcome>>,
-}
-
-impl Drop for Making {
-    fn drop(&mut self) {
-        self.shared.lock().making.remove(&self.key);
-    }
-}
-
-impl Thumbnails {
-    pub(super) fn new(options: &Options) -> Self {
-        let shared = Shared { kept: LruCache::unbounded(), kept_bytes: 0, making: HashMap::new() };
-        Self {
-            maker: Maker::new(options),
-            cache_bytes: options.thumb_cache_bytes,
-            shared: Arc::new(Mutex::new(shared)),
-            counted: Counted::default(),
-        }
-    }
-
-    /// Returns the current counters.
-    pub(super) fn counters(&self) -> Counters {
-        let Counted { made, cached, refused } = &self.counted;
-        Counters { made: made.load(Relaxed), cached: cached.load(Relaxed), refused: refused.load(Relaxed) }
-    }
-
-    fn find(&self, key: Key) -> Found {
-        if self.cache_bytes == 0 {
-            return Found::Missing(None);
-        }
-        let shared = &mut *self.shared.lock();
-        if let Some(made) = shared.kept.get(&key) {
-            return Found::Kept(made.clone());
-        }
-        if let Some(making) = shared.making.get(&key) {
-            return Found::BeingMade(making.clone());
-        }
-        let (outcome, receiver) = watch::channel(None);
-        shared.making.insert(key, receiver);
-        Found::Missing(Some(Making { shared: Arc::clone(&self.shared), key, outcome }))
-    }
-
-    /// Makes one, keeps it, and says it to those who wait for it.
-    fn make(&self, database: &Database, wanted: Wanted, making: Option<Making>) -> Result<Made> {
-        let made = caught(|| self.maker.make(database, wanted));
-        self.counted.made.fetch_add(u64::from(made.is_ok()), Relaxed);
-        if let Some(making) = making {
-            let outcome = match &made {
-                Ok(made) => {
-                    making.shared.lock().keep(making.key, made, self.cache_bytes);
-                    Some(Ok(made.clone()))
-                }
-                Err(Failure::Picture(fault)) => Some(Err(fault.clone())),
-                // No fault of the picture: others may have more luck.
-                Err(_) => None,
-            };
-            making.outcome.send_replace(outcome);
-        }
-        made
-    }
-}
-
-impl Shared {
-    fn keep(&mut self, key: Key, made: &Made, most_bytes: usize) {
-        let bytes = |made: &Made| made.bytes.len() + ENTRY_BYTES;
-        if bytes(made) > most_bytes {
-            return;
-        }
-        self.kept_bytes += bytes(made);
-        let before = self.kept.put(key, made.clone());
-        self.kept_bytes -= before.as_ref().map_or(0, bytes);
-        while self.kept_bytes > most_bytes {
-            let Some((_, oldest)) = self.kept.pop_lru() else { break };
-            self.kept_bytes -= bytes(&oldest);
-        }
-    }
-}
 
 /// What a request does next.
 enum Next {

@@ -12,7 +12,8 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::body::{self, Source};
 
-use super::crossing::{Crossing, caught};
+use super::crossing::Crossing;
+use super::panics::caught;
 use super::peer::Peer;
 use super::permits::{Arriving, BodyPermit};
 use super::{Ingress, Options};

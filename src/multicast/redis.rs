@@ -23,7 +23,7 @@ use redis::{IntoConnectionInfo, RedisError, RedisResult, Script};
 use tokio::sync::Notify;
 
 use super::Address;
-use super::registry::{Registered, Stay};
+use super::registration::{Registered, Stay};
 use super::runtime::Runtime;
 use crate::error::{Error, RemoteFault, Result};
 

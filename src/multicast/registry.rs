@@ -17,11 +17,11 @@ use serde::Serialize;
 use super::Options;
 #[cfg(feature = "redis")]
 use super::redis::Client;
+use super::registration::{Registered, Stay};
 #[cfg(not(feature = "redis"))]
 use super::without_redis::Client;
 use crate::encoding::body::parse_object;
-use crate::encoding::record::{self, NEVER};
-use crate::encoding::{Fields, Record, Value};
+use crate::encoding::{Fields, NEVER, Record, Value, record};
 use crate::error::{Error, Result};
 use crate::schema::{Schema, Table};
 use crate::transaction::{Database, Owned};
@@ -45,24 +45,6 @@ pub struct RegistryCounters {
     pub calls: u64,
     /// Number of those that failed: it was away, full, or refused a command.
     pub failed: u64,
-}
-
-/// How long a registration stays.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stay {
-    /// Its time to live, in milliseconds.
-    pub(super) left_ms: i64,
-    /// Its deadline, in milliseconds since 1970.
-    pub(super) until_ms: i64,
-}
-
-/// What became of a registration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Registered {
-    /// There was none before.
-    Created,
-    /// There was one before.
-    Replaced,
 }
 
 impl Registry {

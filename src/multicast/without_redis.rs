@@ -1,7 +1,7 @@
 //! What stands for the client of Redis in a build without the feature `redis`: there is none.
 
 use super::Address;
-use super::registry::{Registered, Stay};
+use super::registration::{Registered, Stay};
 use crate::error::{Error, Result};
 
 /// A client that cannot be.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
+use super::parts::reference;
 use crate::error::{Error, Place};
 use crate::handlers::{
     Failure,
@@ -69,7 +70,7 @@ fn refusal(status: StatusCode, failures: &[Failure]) -> Value {
     let mut answer = json!({
         "description": example(&failures[0])["title"],
         "content": {"application/problem+json": {
-            "schema": super::schemas::reference("strata.Problem"),
+            "schema": reference("strata.Problem"),
             "examples": examples,
         }},
     });

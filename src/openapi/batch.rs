@@ -3,8 +3,7 @@
 use serde_json::{Value, json};
 
 use super::answers::{self, in_formats};
-use super::paths::{RECORDS, WITH_BODY, body_of, tags, with};
-use super::schemas::reference;
+use super::parts::{RECORDS, WITH_BODY, body_of, object, reference, tags, with};
 use crate::handlers::media::AnswerKind;
 use crate::schema::{Stream, Table};
 
@@ -97,8 +96,4 @@ fn id() -> String {
 
 fn constant(text: &str) -> Value {
     json!({"type": "string", "const": text})
-}
-
-fn object(properties: Value, required: &[&str]) -> Value {
-    json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::answers::{self, empty, headers_named};
-use super::paths::{DELETE, link, operation, parameter, shared, with};
+use super::parts::{DELETE, link, operation, parameter, shared, with};
 use crate::schema::{Attribute, Table, ThumbSize};
 
 /// Refusals of a write of bytes; its content type is stored and never refused.

@@ -5,54 +5,29 @@
 use serde_json::{Map, Value, json};
 
 use super::answers::{self, empty, in_formats, with_optional_headers};
-use super::schemas::{self, reference};
-use super::{batch, blobs, server_paths, streams};
+use super::parts::{DELETE, RECORDS, WITH_BODY, body_of, link, operation, parameter, reference, shared, tags, with};
+use super::schemas;
 use crate::encoding;
 use crate::handlers::media::AnswerKind;
-use crate::schema::{Attribute, Kind, Stream, Table};
+use crate::schema::{Attribute, Kind, Table};
 
-/// Refusals of any request: it may name another host, or none, accept no coding, or be of a page of another site.
-pub(super) const ANY: [u16; 4] = [400, 403, 406, 421];
 /// Refusals of a request that reads records.
 const READ: [u16; 6] = [400, 403, 406, 421, 500, 503];
-/// Refusals of a write without a body.
-pub(super) const DELETE: [u16; 5] = [400, 403, 421, 500, 503];
-/// Refusals of a request with a body.
-pub(super) const WITH_BODY: [u16; 9] = [400, 403, 406, 408, 413, 415, 421, 500, 503];
-
-/// Media types of a body with records.
-pub(super) const RECORDS: [&str; 3] = ["application/json", "application/cbor", "application/msgpack"];
 /// Media types of a merge patch.
 const PATCH: [&str; 4] =
     ["application/merge-patch+json", "application/json", "application/cbor", "application/msgpack"];
 
-/// Returns the schema of `If-Match`: `*` or a list of entity tags (RFC 9110, 13.1.1). It is one type with a pattern, since generators leave
-/// out operations whose headers have several types.
-pub(super) fn tags() -> Value {
-    json!({"type": "string", "pattern": "^(\\*|(W/)?\"[!#-~]*\"(, ?(W/)?\"[!#-~]*\")*)$"})
-}
-
-/// Returns all paths.
-pub(super) fn of<'t>(tables: impl Iterator<Item = &'t Table>, exported: impl Iterator<Item = &'t Stream>) -> Value {
-    let mut paths = Map::new();
-    for table in tables {
-        paths.insert(
-            format!("/{}", table.name),
-            if table.in_redis { json!({"get": list(table)}) } else { collection(table) },
-        );
-        paths.insert(format!("/{}/query", table.name), json!({"post": list_by_body(table)}));
-        if table.multicast.is_some() {
-            paths.insert(format!("/{}/multicast", table.name), json!({"post": multicast(table)}));
-        }
-        paths.insert(format!("/{}/{{id}}", table.name), record(table));
-        for attribute in table.blobs.iter().map(|position| &table.attributes[*position]) {
-            paths.insert(blobs::path(table, attribute), blobs::item(table, attribute));
-        }
+/// Adds the paths of a table.
+pub(super) fn add_paths(table: &Table, paths: &mut Map<String, Value>) {
+    paths.insert(
+        format!("/{}", table.name),
+        if table.in_redis { json!({"get": list(table)}) } else { collection(table) },
+    );
+    paths.insert(format!("/{}/query", table.name), json!({"post": list_by_body(table)}));
+    if table.multicast.is_some() {
+        paths.insert(format!("/{}/multicast", table.name), json!({"post": multicast(table)}));
     }
-    exported.for_each(|stream| streams::add_paths(stream, &mut paths));
-    paths.insert("/_batch".to_owned(), batch::item());
-    paths.extend(server_paths::paths());
-    Value::Object(paths)
+    paths.insert(format!("/{}/{{id}}", table.name), record(table));
 }
 
 /// Returns the shared parameters.
@@ -115,27 +90,6 @@ pub(super) fn parameters(max_rows: usize) -> Value {
         ),
         "truncate": clause("truncate", "Delete all records of the table.", json!({"type": "string", "enum": ["true"]})),
     })
-}
-
-/// Returns an optional parameter.
-pub(super) fn parameter(place: &str, name: &str, description: &str, schema: Value) -> Value {
-    json!({"name": name, "in": place, "description": description, "schema": schema})
-}
-
-/// Returns references to shared parameters.
-pub(super) fn shared(names: &[&str]) -> Vec<Value> {
-    names.iter().map(|name| json!({"$ref": format!("#/components/parameters/{name}")})).collect()
-}
-
-pub(super) fn operation(table: &Table, verb: &str, summary: &str) -> Value {
-    json!({"operationId": format!("{verb}.{}", table.name), "tags": [table.name], "summary": summary})
-}
-
-pub(super) fn with(mut operation: Value, members: Value) -> Value {
-    if let (Some(all), Value::Object(members)) = (operation.as_object_mut(), members) {
-        all.extend(members);
-    }
-    operation
 }
 
 fn collection(table: &Table) -> Value {
@@ -252,11 +206,6 @@ fn links(table: &Table) -> Value {
         (format!("write-{name}"), link(format!("writeBlob.{}.{name}", table.name)))
     });
     of_record.into_iter().chain(of_blobs).collect()
-}
-
-/// Returns a link to an operation on the same record.
-pub(super) fn link(operation: String) -> Value {
-    json!({"operationId": operation, "parameters": {"id": "$request.path.id"}})
 }
 
 fn delete_matching(table: &Table) -> Value {
@@ -386,13 +335,6 @@ fn delete(table: &Table) -> Value {
         "responses": answers::of(&own, &[&DELETE[..], &[404, 412]].concat()),
     });
     with(operation(table, "delete", "Deletes a record"), members)
-}
-
-/// Returns a required body with one of these media types.
-pub(super) fn body_of(schema: Value, media_types: &[&str]) -> Value {
-    let content: Map<String, Value> =
-        media_types.iter().map(|name| ((*name).to_owned(), json!({"schema": schema}))).collect();
-    json!({"required": true, "content": content})
 }
 
 /// Returns the same answer, or the change stream that `stream=sse` asks for.

@@ -4,17 +4,12 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{batch, streams};
+use super::parts::reference;
 use crate::encoding;
-use crate::schema::{Attribute, Kind, Schema, Stream, Table};
+use crate::schema::{Attribute, Kind, Schema, Table};
 
 /// The query determines how deep related records are nested, so these schemas refer to each other recursively.
-pub(super) fn of<'t>(
-    schema: &'t Schema,
-    tables: impl Iterator<Item = &'t Table> + Clone,
-    exported: impl Iterator<Item = &'t Stream> + Clone,
-    max_rows: usize,
-) -> Value {
+pub(super) fn of<'t>(schema: &'t Schema, tables: impl Iterator<Item = &'t Table>) -> Map<String, Value> {
     let mut all: Map<String, Value> =
         [Kind::Id, Kind::String, Kind::Int, Kind::Float, Kind::Boolean, Kind::Date, Kind::Any, Kind::Blob]
             .into_iter()
@@ -22,14 +17,6 @@ pub(super) fn of<'t>(
             .collect();
     all.insert(KEY_GIVEN.to_owned(), text_given(&id()));
     all.insert("strata.Problem".to_owned(), problem());
-    all.insert(
-        "strata.Batch".to_owned(),
-        batch::request_schema(tables.clone().filter(|table| !table.in_redis), exported.clone(), max_rows),
-    );
-    all.insert(
-        "strata.Results".to_owned(),
-        batch::response_schema(tables.clone().filter(|table| !table.in_redis), exported.clone()),
-    );
     all.insert("strata.Load".to_owned(), load());
     for table in schema.tables.iter().filter(|table| !table.is_internal()) {
         // A table that is not exported may be shown in relation to one that is.
@@ -41,17 +28,11 @@ pub(super) fn of<'t>(
         all.insert(format!("{}.whole", table.name), record_given(table, false, true));
         all.insert(format!("{}.patch", table.name), record_given(table, false, false));
     }
-    exported.for_each(|stream| streams::add_schemas(stream, &mut all));
-    Value::Object(all)
+    all
 }
 
 /// The primary key in a body.
 const KEY_GIVEN: &str = "given.key";
-
-/// Returns a reference to a schema.
-pub(super) fn reference(name: &str) -> Value {
-    json!({"$ref": format!("#/components/schemas/{name}")})
-}
 
 /// Returns the schema of a stored record: every attribute, null if it has no value.
 fn answered(table: &Table) -> Value {

@@ -3,8 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::answers::{self, empty, in_json};
-use super::paths::{ANY, WITH_BODY, body_of, parameter, shared};
-use super::schemas::reference;
+use super::parts::{ANY, WITH_BODY, body_of, parameter, reference, shared};
 
 /// Returns the paths with their operations.
 pub(super) fn paths() -> Map<String, Value> {

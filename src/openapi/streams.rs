@@ -3,8 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::answers::{self, empty, in_json, with_optional_headers};
-use super::paths::{ANY, DELETE, WITH_BODY, body_of, parameter, shared};
-use super::schemas::reference;
+use super::parts::{ANY, DELETE, WITH_BODY, body_of, object, parameter, reference, shared};
 use crate::encoding;
 use crate::handlers::streams::{LONGEST_WAIT_MS, MOST_EVENTS};
 use crate::schema::GROUP_BYTES;
@@ -224,8 +223,4 @@ fn partition(stream: &Stream) -> Value {
 
 fn number() -> Value {
     json!({"type": "integer", "minimum": 0})
-}
-
-fn object(properties: Value, required: &[&str]) -> Value {
-    json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
 }

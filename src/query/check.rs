@@ -47,22 +47,6 @@ impl Query<'_> {
         self.sort.iter().try_for_each(|order| order.check(table))
     }
 
-    /// Checks that the cursor belongs to this query and is not combined with an offset.
-    pub(crate) fn check_cursor(&self, table: &Table) -> Result<()> {
-        let Some(cursor) = &self.after else { return Ok(()) };
-        let refused = |clause, detail: &str| Err(self.clause_error(clause, detail.to_owned()));
-        if self.offset > 0 {
-            return refused(self.clause_of_offset(), "offset cannot be combined with after");
-        }
-        if cursor.query != self.identity(table) {
-            return refused(
-                "after",
-                "the cursor belongs to another query: keep the conditions and the sort of the previous page",
-            );
-        }
-        Ok(())
-    }
-
     #[cold]
     fn parsed_for_another(&self, schema: &Schema, table: &Table) -> Error {
         let parsed_for = schema.tables.iter().find(|other| self.filter.table == Some(other.identity));

@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use super::budget::StepBudget;
-use super::plan::{self, Access, AccessPaths, Plan, Source, Step};
+use super::plan::{self, Access, AccessPaths, Plan, Step};
+use super::source::Source;
 use super::tree::{Condition, Filter, Node, Query, Related};
 use crate::error::Result;
 use crate::schema::{Index, Table};

@@ -7,7 +7,8 @@
 
 use std::collections::HashSet;
 
-use super::plan::{Access, AccessPaths, Source};
+use super::plan::{Access, AccessPaths};
+use super::source::Source;
 use super::tree::Query;
 use crate::encoding::key;
 use crate::error::{Error, Result};

@@ -136,6 +136,11 @@ fn at(position: usize, detail: impl Into<String>) -> Error {
     Error::Invalid { detail: detail.into(), place: Place::Position(position) }
 }
 
+/// Returns the error for a name that is no attribute that can be compared, selected or sorted by.
+fn unknown_attribute(table: &Table, name: &str, start: usize) -> Error {
+    at(start, format!("table {} has no attribute {name:?}", table.name))
+}
+
 impl<'q> Parser<'q, '_> {
     /// Parses terms joined by `|` or `,`, up to a closing bracket or the end.
     fn alternatives(&mut self) -> Result<()> {

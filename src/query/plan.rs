@@ -26,80 +26,22 @@ mod race;
 
 use smallvec::{SmallVec, smallvec};
 
-pub(super) use self::paths::Indexes;
 use self::paths::{AccessPath, ProvidedOrder, Selectivity, drop_superfluous, everything, one_step};
 pub use self::race::PROBED;
 pub(super) use self::race::{Rival, probe};
-use super::budget::StepBudget;
 use super::cursor::Cursor;
+use super::source::{Indexes, Source};
 use super::tree::{Condition, Node, Query, Test};
 use crate::encoding::Value;
 use crate::error::{Error, Result};
 use crate::indexes::{Direction, KeyRange};
-use crate::schema::{Index, IndexKind, Kind, Relationship, Schema, Table};
-use crate::storage::{Reach, Scan, Snapshot, Space, Store};
-use crate::transaction::Database;
+use crate::schema::{Index, IndexKind, Kind, Table};
 
 /// The maximum number of records sorted in memory: the limit of `offset` plus `limit` where no index provides the order.
 pub const SORTED_ROWS: usize = 100_000;
 
 /// A list of at most this many records takes microseconds if an index provides it without examining other records.
 const SHORT_ROWS: usize = 100;
-
-/// The input of a plan: a table at one snapshot.
-#[derive(Clone, Copy)]
-pub(super) struct Source<'s> {
-    pub store: &'s Store,
-    pub schema: &'s Schema,
-    pub table: &'s Table,
-    pub snapshot: &'s Snapshot<'s>,
-    pub reach: Reach,
-    /// The time against which record expiry is checked, in microseconds since 1970.
-    pub now: i64,
-    pub budget: &'s StepBudget<'s>,
-}
-
-impl<'s> Source<'s> {
-    pub fn of(
-        database: &'s Database,
-        table: &'s Table,
-        snapshot: &'s Snapshot<'s>,
-        budget: &'s StepBudget<'s>,
-    ) -> Self {
-        Self {
-            store: database.store(),
-            schema: database.schema(),
-            table,
-            snapshot,
-            reach: database.reach(),
-            now: database.now(),
-            budget,
-        }
-    }
-
-    /// Returns the source for the table at the other end of a relationship.
-    pub fn related(self, relationship: &Relationship) -> Self {
-        Self { table: &self.schema.tables[relationship.table], ..self }
-    }
-
-    /// Returns the indexes of the table that are ready at this snapshot.
-    pub fn indexes(self) -> Indexes<'s> {
-        Indexes::ready_at(self.table, self.snapshot.sequence())
-    }
-
-    /// Starts a scan of a key range.
-    ///
-    /// # Errors
-    /// `WouldBlock` if the step budget is exhausted.
-    pub fn scan(self, space: Space, range: &KeyRange, direction: Direction) -> Result<Scan<'s>> {
-        self.budget.seek()?;
-        let Self { store, snapshot, reach, .. } = self;
-        Ok(match direction {
-            Direction::Forwards => store.scan(space, &range.lower, &range.upper, snapshot, reach),
-            Direction::Backwards => store.scan_backwards(space, &range.lower, &range.upper, snapshot, reach),
-        })
-    }
-}
 
 /// The steps that lead to the records of a query, and the order that they provide.
 pub(super) struct Plan<'p> {

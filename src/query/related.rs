@@ -14,9 +14,9 @@ use std::collections::HashMap;
 use smallvec::{SmallVec, smallvec};
 
 use super::filter::compare;
-use super::plan::{AccessPaths, PROBED, Source, probe};
+use super::plan::{AccessPaths, PROBED, probe};
+use super::source::{Source, records};
 use super::tree::{Condition, Filter, Node, Query, Related, Test, length_of};
-use super::walk::records;
 use crate::encoding::{Record, Value};
 use crate::error::Result;
 use crate::indexes::{self, Direction, KeyRange, Keys};

@@ -7,8 +7,8 @@ use std::rc::Rc;
 
 use super::budget::StepBudget;
 use super::cursor::Cursor;
-use super::plan::Source;
 use super::related::each_chunk;
+use super::source::Source;
 use super::tree::{Item, Query, Selection};
 use crate::encoding::Record;
 use crate::error::{Error, Result};

@@ -9,16 +9,17 @@ use std::ops::ControlFlow;
 
 use super::cursor::Cursor;
 use super::filter::CompiledFilter;
-use super::plan::{Access, Plan, Rival, Source, signature};
+use super::plan::{Access, Plan, Rival, signature};
 use super::related;
 use super::seen::{SEEN_BYTES, Seen, Sighting};
 use super::sort::{SORTED_BYTES, sort_key};
+use super::source::{Source, id_of_owner, present, records};
 use super::tree::{Order, Query};
 use crate::encoding::{Record, key};
 use crate::error::{Error, Result};
 use crate::indexes::{self, Direction, KeyRange, Keys, Matches};
 use crate::schema::{Index, IndexKind, Table};
-use crate::storage::{Pinned, Space};
+use crate::storage::Space;
 
 /// The number of records read, and held in memory, at once: four of the batches into which the engine divides them.
 pub(super) const BATCH_ROWS: usize = 128;
@@ -589,30 +590,4 @@ fn batches<'i>(ids: &'i [&'i str], direction: Direction) -> Vec<Vec<&'i str>> {
         ids.reverse();
     }
     ids.chunks(BATCH_ROWS).map(<[&str]>::to_vec).collect()
-}
-
-/// Returns the stored bytes of records in the order of the keys, which may be arbitrary.
-pub(super) fn records<'s>(source: Source<'s>, keys: &[&[u8]]) -> Result<Vec<Option<Pinned<'s>>>> {
-    let Source { store, snapshot, reach, .. } = source;
-    if keys.is_sorted() {
-        return store.multi_get(Space::Records, keys, snapshot, reach);
-    }
-    let mut ascending: Vec<(&[u8], usize)> = keys.iter().copied().zip(0..).collect();
-    ascending.sort_unstable();
-    let sorted: Vec<&[u8]> = ascending.iter().map(|(key, _)| *key).collect();
-    let mut found: Vec<_> = keys.iter().map(|_| None).collect();
-    for ((_, position), bytes) in
-        ascending.into_iter().zip(store.multi_get(Space::Records, &sorted, snapshot, reach)?)
-    {
-        found[position] = bytes;
-    }
-    Ok(found)
-}
-
-pub(super) fn id_of_owner(owner: &[u8]) -> Result<&str> {
-    std::str::from_utf8(owner).map_err(|_| Error::corrupt("a unique entry has no id"))
-}
-
-pub(super) fn present<'b>(bytes: &'b Option<Pinned<'_>>) -> Result<&'b [u8]> {
-    bytes.as_deref().ok_or_else(|| Error::corrupt("an index entry leads to no record"))
 }

@@ -1,23 +1,14 @@
-//! `/S` and what is below it: what a request to a stream asks for, by its method and the parameters in its URL.
+//! `/S` and what is below it: what a request to a stream can ask for, and the parameters in its URL.
 
 use std::borrow::Cow;
 
-use http::{HeaderMap, Method};
+use http::HeaderMap;
 
-use super::route::Target;
-use super::{Routes, Template, decoded};
 use crate::error::{Error, Place};
-use crate::handlers::media::{Accepted, AnswerKind, Bodies, BodyFormat};
 use crate::handlers::streams::{Followed, LONGEST_WAIT_MS, MOST_EVENTS, Reading};
 use crate::handlers::{self, Failure, Result};
-use crate::routing::Route;
 use crate::schema::Stream;
 use crate::streams::Start;
-
-const STREAM: &str = "GET, HEAD, POST, DELETE, OPTIONS";
-const BULK: &str = "POST, OPTIONS";
-const GROUPS: &str = "GET, HEAD, OPTIONS";
-const GROUP: &str = "GET, HEAD, PUT, DELETE, OPTIONS";
 
 /// The maximum number of events in an answer, unless the request says another.
 const USUAL_EVENTS: u64 = 100;
@@ -53,56 +44,8 @@ pub(super) enum Asked<'r> {
     RemoveGroup(Cow<'r, str>),
 }
 
-impl Routes {
-    pub(super) fn resolve_stream<'r>(
-        &'r self,
-        stream: &'r Stream,
-        rest: &'r str,
-        template: Template,
-        (method, query): (&Method, &str),
-        headers: &HeaderMap,
-    ) -> Result<Route<'r>> {
-        let (allow, group) = match rest {
-            "" => (STREAM, None),
-            "bulk" => (BULK, None),
-            "consumers" => (GROUPS, None),
-            _ => match rest.strip_prefix("consumers/").filter(|group| !group.contains('/')) {
-                Some(group) => (GROUP, Some(decoded(group)?)),
-                None => return Err(Failure::nothing_at(&format!("/{}/{rest}", stream.name))),
-            },
-        };
-        let asked = match (rest, method, group) {
-            (_, &Method::OPTIONS, _) => return Ok(self.options(allow, template)),
-            ("", &Method::GET | &Method::HEAD, _) => reading(stream, query, headers)?,
-            ("", &Method::DELETE, _) => deleting(stream, query)?,
-            ("", &Method::POST, _) => Asked::Append,
-            ("bulk", &Method::POST, _) => Asked::AppendAll,
-            ("consumers", &Method::GET | &Method::HEAD, _) => Asked::Groups,
-            (_, &Method::GET | &Method::HEAD, Some(group)) => Asked::Group(group),
-            (_, &Method::PUT, Some(group)) => Asked::Commit(group),
-            (_, &Method::DELETE, Some(group)) => Asked::RemoveGroup(group),
-            _ => return Err(Failure::Method { allow }),
-        };
-        if !matches!(asked, Asked::Read(_) | Asked::Follow(_) | Asked::Trim { .. } | Asked::Truncate) {
-            Parameters::of(query, &[])?;
-        }
-        if !matches!(asked, Asked::Group(_) | Asked::Commit(_) | Asked::RemoveGroup(_)) {
-            handlers::unconditional(headers)?;
-        }
-        let accepted = match asked {
-            Asked::Follow(_) => handlers::accepts_events(headers).map(|()| Accepted::default())?,
-            _ => Accepted::negotiate(headers, AnswerKind::Json)?,
-        };
-        let body_format = match asked {
-            Asked::Append | Asked::AppendAll | Asked::Commit(_) => BodyFormat::from_headers(headers, Bodies::Json)?,
-            _ => BodyFormat::default(),
-        };
-        Ok(Route { routes: self, target: Target::Stream(stream, asked), template, accepted, body_format })
-    }
-}
-
 /// Parses the parameters of a read, or of a subscription (`stream=sse`).
-fn reading<'r>(stream: &Stream, query: &str, headers: &HeaderMap) -> Result<Asked<'r>> {
+pub(super) fn reading<'r>(stream: &Stream, query: &str, headers: &HeaderMap) -> Result<Asked<'r>> {
     let parameters = Parameters::of(query, &["stream", "partition", "from", "since", "limit", "wait"])?;
     match parameters.text("stream") {
         Some("sse") => return following(stream, &parameters, headers).map(Asked::Follow),
@@ -156,7 +99,7 @@ fn following(stream: &Stream, parameters: &Parameters<'_>, headers: &HeaderMap) 
 }
 
 /// Parses the parameters of a deletion.
-fn deleting<'r>(stream: &Stream, query: &str) -> Result<Asked<'r>> {
+pub(super) fn deleting<'r>(stream: &Stream, query: &str) -> Result<Asked<'r>> {
     let parameters = Parameters::of(query, &["partition", "before", "truncate"])?;
     match (parameters.text("truncate"), parameters.number("before", u64::MAX)?) {
         (Some("true"), None) if parameters.text("partition").is_none() => Ok(Asked::Truncate),
@@ -170,14 +113,14 @@ fn deleting<'r>(stream: &Stream, query: &str) -> Result<Asked<'r>> {
 }
 
 /// The parameters in a URL.
-struct Parameters<'q>(Vec<(&'q str, &'q str, usize)>);
+pub(super) struct Parameters<'q>(Vec<(&'q str, &'q str, usize)>);
 
 impl<'q> Parameters<'q> {
     /// Parses `name=value` pairs of these names.
     ///
     /// # Errors
     /// 400 at the byte of a parameter that is not known, has no value, or is given twice.
-    fn of(query: &'q str, known: &[&str]) -> Result<Self> {
+    pub(super) fn of(query: &'q str, known: &[&str]) -> Result<Self> {
         let (mut found, mut position) = (Self(Vec::new()), 0);
         for term in query.split('&').filter(|_| !query.is_empty()) {
             let refused = match term.split_once('=') {

@@ -595,6 +595,15 @@ fn warn_of(lost: Vec<LostEnd>) {
     }
 }
 
+/// Returns the number of memtables of a space at which writes stop.
+fn memtables(space: Space) -> i32 {
+    match space {
+        Space::Meta | Space::Records | Space::Indexes | Space::Streams => 2,
+        // Room for a third, briefly, when the log has grown so long that all families are flushed; uploads do not use it.
+        Space::Blobs => 3,
+    }
+}
+
 /// Classifies an engine error by how to react to it.
 fn classify(attempt: &str, error: rocksdb::Error) -> Error {
     match error.kind() {

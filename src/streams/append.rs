@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::chunk::{Builder, Stored};
 use super::event::Event;
-use super::groups::Group;
+use super::group::Group;
 use super::partition::{End, Partition, State};
 use super::read::chunk_at;
 use super::{Streams, Watermarks, keys, milliseconds};

@@ -15,7 +15,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::catalogue::{Catalogue, StoredState};
+use super::catalogue::format::{Catalogue, StoredState};
 use super::{Database, KnownKeys};
 use crate::encoding::{Value, key};
 use crate::error::{Error, Result};

@@ -14,9 +14,8 @@ use super::KnownKeys;
 use super::ids::Maker;
 use super::{Owned, Shared, below, uniques};
 use crate::encoding::body::{parse_array, parse_object};
-use crate::encoding::record::NEVER;
 use crate::encoding::value::{Date, Value};
-use crate::encoding::{Fields, Record, record, url};
+use crate::encoding::{Fields, NEVER, Record, record, url};
 use crate::error::{Error, Result};
 use crate::schema::{Kind, Stamp, Table};
 
@@ -107,7 +106,7 @@ impl<'t, 'v> Whole<'t, 'v> {
             };
             check_id(table, id).map_err(|error| below(position, error))?;
             if let Some(first) = places.insert(id.clone().into_owned(), position) {
-                let place = format!("/{position}{}", pointer(table, table.primary_key));
+                let place = format!("/{position}{}", table.pointer(table.primary_key));
                 return Err(Error::invalid_at(place, format!("element {first} has the same id {id:?}")));
             }
             Ok(Self { id: Some(id.clone().into_owned()), fields })
@@ -233,7 +232,7 @@ pub(super) fn stamp<B: AsRef<[u8]>>(
             Some((attribute, Some(Value::Int(seconds)))) => {
                 let (least, most) = TIMES_TO_LIVE.into_inner();
                 let detail = format!("a time to live is {least} to {most} seconds, not {seconds}");
-                return Err(Error::invalid_at(pointer(table, attribute), detail));
+                return Err(Error::invalid_at(table.pointer(attribute), detail));
             }
             Some((_, None)) if let Some(before) = before => seconds_to_live(before)?,
             _ => expiration,
@@ -288,10 +287,6 @@ fn microseconds(seconds: u64) -> i64 {
     i64::try_from(seconds).map_or(NEVER, |seconds| seconds.saturating_mul(1_000_000))
 }
 
-pub(super) fn pointer(table: &Table, attribute: usize) -> String {
-    format!("/{}", table.attributes[attribute].name)
-}
-
 /// Checks the id of a record that is to be written as a whole. Stored ones may fail it, since they may be older than the check.
 pub(super) fn check_id(table: &Table, id: &str) -> Result<()> {
     let detail = match id.len() {
@@ -301,7 +296,7 @@ pub(super) fn check_id(table: &Table, id: &str) -> Result<()> {
         }
         bytes => format!("an id has 1 to {ID_BYTES} bytes, not {bytes}"),
     };
-    Err(Error::invalid_at(pointer(table, table.primary_key), detail))
+    Err(Error::invalid_at(table.pointer(table.primary_key), detail))
 }
 
 /// Checks that the body does not contradict the id of the path; it may repeat it.
@@ -310,7 +305,7 @@ pub(super) fn check_same_id(id: &str, fields: &Fields<'_, '_>) -> Result<()> {
     match &fields.values()[table.primary_key] {
         Some(Value::Text(other)) if other != id => {
             let detail = format!("the body's id {other:?} is not the path's id {id:?}");
-            Err(Error::invalid_at(pointer(table, table.primary_key), detail))
+            Err(Error::invalid_at(table.pointer(table.primary_key), detail))
         }
         _ => Ok(()),
     }
@@ -327,7 +322,7 @@ pub(super) fn keep_blobs<B: AsRef<[u8]>>(fields: &mut Fields<'_, '_>, before: Op
         };
         if !is_there {
             let detail = "a Blob in a body must be null or its current path: PUT the bytes to that path";
-            return Err(Error::invalid_at(pointer(table, attribute), detail));
+            return Err(Error::invalid_at(table.pointer(attribute), detail));
         }
         fields.values_mut()[attribute] = None;
     }
@@ -340,7 +335,7 @@ pub(super) fn check_required(fields: &Fields<'_, '_>) -> Result<()> {
     for (position, attribute) in table.attributes.iter().enumerate() {
         let filled = attribute.stamp.is_some() || position == table.primary_key;
         if attribute.required && !filled && matches!(fields.values()[position], None | Some(Value::Null)) {
-            return Err(Error::invalid_at(pointer(table, position), format!("{} is required", attribute.name)));
+            return Err(Error::invalid_at(table.pointer(position), format!("{} is required", attribute.name)));
         }
     }
     Ok(())
@@ -351,7 +346,7 @@ pub(super) fn check_not_null(fields: &Fields<'_, '_>) -> Result<()> {
     let table = fields.table();
     for (position, attribute) in table.attributes.iter().enumerate() {
         if attribute.required && fields.values()[position] == Some(Value::Null) {
-            return Err(Error::invalid_at(pointer(table, position), format!("{} is required", attribute.name)));
+            return Err(Error::invalid_at(table.pointer(position), format!("{} is required", attribute.name)));
         }
     }
     Ok(())
@@ -365,7 +360,7 @@ pub(crate) fn check_patch_of_many(fields: &Fields<'_, '_>) -> Result<()> {
     let table = fields.table();
     if fields.values()[table.primary_key].is_some() {
         let detail = "the id of several records cannot be set at once".to_owned();
-        return Err(Error::invalid_at(pointer(table, table.primary_key), detail));
+        return Err(Error::invalid_at(table.pointer(table.primary_key), detail));
     }
     check_not_null(fields)
 }

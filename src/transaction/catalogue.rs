@@ -8,12 +8,12 @@
 //!
 //! A schema is refused before anything is written.
 
-mod format;
+pub(super) mod format;
 mod layouts;
 
-pub(super) use self::format::{Catalogue, StoredState};
 use self::format::{
-    Deadline, StoredAttribute, StoredIndex, StoredLayout, StoredStream, StoredTable, names_of, type_of,
+    CATALOGUE, Catalogue, Deadline, StoredAttribute, StoredIndex, StoredLayout, StoredState, StoredStream, StoredTable,
+    names_of, type_of,
 };
 use super::members::{self, Members};
 use crate::encoding::record::layout::keeps_entries;
@@ -21,8 +21,6 @@ use crate::error::{Error, Result};
 use crate::indexes;
 use crate::schema::{Durability, IndexKind, IndexState, Kind, Schema, Stream, Table};
 use crate::storage::{Batch, Reach, Space, Store};
-
-pub(super) const KEY: &[u8] = b"catalogue";
 
 /// What opening a store may do to data that its schema does not name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +47,7 @@ pub(super) fn reconcile(
     now: i64,
 ) -> Result<(Schema, Catalogue)> {
     let mut batch = Batch::default();
-    let stored = store.get_for(&mut batch, Space::Meta, KEY, Reach::Disk)?;
+    let stored = store.get_for(&mut batch, Space::Meta, CATALOGUE, Reach::Disk)?;
     let mut catalogue = match &stored {
         Some(bytes) => Catalogue::read(bytes)?,
         None => Catalogue::new(),
@@ -94,7 +92,7 @@ pub(super) fn reconcile(
     let after = catalogue.to_json()?;
     let is_changed = migration != Migration::ChangesNothing && stored.as_deref() != Some(&after[..]);
     if is_changed {
-        store.put(&mut batch, Space::Meta, KEY, &after);
+        store.put(&mut batch, Space::Meta, CATALOGUE, &after);
     }
     match (store.is_remote(), migration) {
         (true, Migration::ChangesNothing) => members::check_alone(store)?,
@@ -133,26 +131,6 @@ fn warn_of_unnamed(catalogue: &Catalogue, schema: &Schema) {
             "stream {name} is in the data directory but not in the schema: its events are kept and not served; \
              --migrate deletes them"
         );
-    }
-}
-
-impl Catalogue {
-    /// Reads the stored one, on which a batch then depends.
-    ///
-    /// # Errors
-    /// `Corrupt` if there is none; what the engine returns.
-    pub(super) fn stored(store: &Store, batch: &mut Batch) -> Result<Self> {
-        let stored = store.get_for(batch, Space::Meta, KEY, Reach::Disk)?;
-        Self::read(&stored.ok_or_else(|| Error::corrupt("the store has no catalogue"))?)
-    }
-
-    /// Stages the catalogue.
-    ///
-    /// # Errors
-    /// `Storage`, which would be a defect.
-    pub(super) fn stage(&self, store: &Store, batch: &mut Batch) -> Result<()> {
-        store.put(batch, Space::Meta, KEY, &self.to_json()?);
-        Ok(())
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use super::catalogue::{self, Catalogue};
+use super::catalogue::format::{CATALOGUE, Catalogue};
 use super::{members, uploads};
 use crate::encoding::key;
 use crate::error::{Error, Result};
@@ -38,7 +38,7 @@ pub fn copy(from: &Store, to: &Store) -> Result<Copied> {
             members::check_alone(store)?;
         }
     }
-    let Some(catalogue) = from.get(Space::Meta, catalogue::KEY, Reach::Disk)? else {
+    let Some(catalogue) = from.get(Space::Meta, CATALOGUE, Reach::Disk)? else {
         return Err(Error::invalid("there is no store to copy"));
     };
     if has_any(to)? {
@@ -73,7 +73,7 @@ pub fn copy(from: &Store, to: &Store) -> Result<Copied> {
         blob_parts: copy_space(from, to, Space::Blobs, is_wanted)?,
     };
     let mut batch = Batch::default();
-    to.put(&mut batch, Space::Meta, catalogue::KEY, &catalogue);
+    to.put(&mut batch, Space::Meta, CATALOGUE, &catalogue);
     to.write(&mut batch, Durability::Strong)?;
     let arrived = Copied {
         records: count(to, Space::Records)?,
@@ -92,7 +92,7 @@ fn has_any(store: &Store) -> Result<bool> {
             return Ok(true);
         }
     }
-    Ok(store.get(Space::Meta, catalogue::KEY, Reach::Disk)?.is_some())
+    Ok(store.get(Space::Meta, CATALOGUE, Reach::Disk)?.is_some())
 }
 
 fn copy_space(from: &Store, to: &Store, space: Space, is_wanted: impl Fn(Space, &[u8]) -> bool) -> Result<u64> {

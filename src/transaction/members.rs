@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use super::catalogue::{Catalogue, StoredState};
+use super::catalogue::format::{CATALOGUE, Catalogue, StoredState};
 use super::uploads::Listed;
 use super::{Database, Parts};
 use crate::encoding::key;
@@ -135,7 +135,7 @@ impl Members {
         let living: Vec<_> = rows.values().filter(|row| row.until > now).map(|row| &row.address[..]).collect();
         if is_changed && !living.is_empty() {
             // Servers that are started together find an empty database, and one of them is the first.
-            if store.get(Space::Meta, super::catalogue::KEY, Reach::Disk)?.as_deref() != stored {
+            if store.get(Space::Meta, CATALOGUE, Reach::Disk)?.as_deref() != stored {
                 return Err(Error::Raced);
             }
             return Err(others(&living, ["runs with another schema", "run with another schema"]));
@@ -230,7 +230,7 @@ impl Database {
             begun = Instant::now();
             let now = store.clock()?;
             let own_row = key_of(&own(store));
-            let keys = [super::catalogue::KEY, WORKER, JOINED, &own_row].map(|key| (Space::Meta, key.to_vec()));
+            let keys = [CATALOGUE, WORKER, JOINED, &own_row].map(|key| (Space::Meta, key.to_vec()));
             store.read_ahead(batch, &keys, Reach::Disk)?;
             let catalogue = Catalogue::stored(store, batch)?;
             if catalogue.shape()? != members.known.lock().shape {

@@ -3,7 +3,6 @@
 //! A value is claimed under its own lock before its index entry is read, and the lock is held until the record is written. A value released
 //! by a verb is free for later verbs of the same transaction.
 
-use super::bodies::pointer;
 use super::{Owned, Transaction};
 use crate::encoding::value::Value;
 use crate::encoding::{Record, key};
@@ -54,7 +53,7 @@ impl Transaction<'_> {
                 && self.is_alive(table, &owner)?
             {
                 let detail = format!("another record of {} has the same {name}", table.name);
-                return Err(Error::Conflict { detail, pointer: pointer(table, index.attribute) });
+                return Err(Error::Conflict { detail, pointer: table.pointer(index.attribute) });
             }
             if self.written.is_some() {
                 changed.push((entry, Some(id.to_owned())));

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use super::bodies::{
-    New, Whole, check_id, check_not_null, check_required, check_same_id, encode_body, encode_new, keep_blobs, pointer,
-    stamp, time_to_live,
+    New, Whole, check_id, check_not_null, check_required, check_same_id, encode_body, encode_new, keep_blobs, stamp,
+    time_to_live,
 };
 use super::{
     BATCH, Database, Follower, HELD_BY_THREAD, KEY, Owned, Precondition, Read, Renewal, Replaced, Transaction, below,
@@ -79,7 +79,7 @@ impl<'d> Transaction<'d> {
             self.hold(table.id, id.as_bytes())?;
             if self.open(table, &id)?.is_some() {
                 let detail = format!("a record with id {id:?} exists in {}", table.name);
-                return Err(Error::Conflict { detail, pointer: pointer(table, table.primary_key) });
+                return Err(Error::Conflict { detail, pointer: table.pointer(table.primary_key) });
             }
         }
         self.claim_uniques(&id, None::<&Owned<'_>>, after)?;

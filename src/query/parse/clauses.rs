@@ -4,9 +4,8 @@
 
 use std::borrow::Cow;
 
-use super::conditions::unknown_attribute;
 use super::raw::Piece;
-use super::{Parser, RELATIONSHIPS, at};
+use super::{Parser, RELATIONSHIPS, at, unknown_attribute};
 use crate::error::{Error, Result};
 use crate::query::cursor::Cursor;
 use crate::query::tree::{Clause, Item, Order, Selection};

@@ -11,9 +11,9 @@ use smallvec::SmallVec;
 use super::operators::{Comparison, Operator, by_word, is_chained};
 use super::raw::{self, Piece};
 use super::values::{self, Operand};
-use super::{CONDITIONS, EXPRESSIONS, Parser, RELATIONSHIPS, VALUE_MISSING, VALUES, at, clauses};
+use super::{CONDITIONS, EXPRESSIONS, Parser, RELATIONSHIPS, VALUE_MISSING, VALUES, at, clauses, unknown_attribute};
 use crate::encoding::{self, terms_with_offsets};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::query::expression::Expression;
 use crate::query::filter::compare;
 use crate::query::tree::{Condition, Node, Related, Test};
@@ -36,11 +36,6 @@ impl<'t> Compared<'t> {
     fn own(table: &'t Table, attribute: usize) -> Self {
         Self { relationships: SmallVec::new(), table, attribute: Some(attribute), path: Box::default() }
     }
-}
-
-/// Returns the error for a name that is no attribute that can be compared, selected or sorted by.
-pub(super) fn unknown_attribute(table: &Table, name: &str, start: usize) -> Error {
-    at(start, format!("table {} has no attribute {name:?}", table.name))
 }
 
 impl<'q, 't> Parser<'q, 't> {

@@ -7,66 +7,9 @@ use smallvec::{SmallVec, smallvec};
 use super::{Access, Required, RequiredOrder, Step, Steps};
 use crate::encoding::{Value, key};
 use crate::indexes::{self, KeyRange};
+use crate::query::source::Indexes;
 use crate::query::tree::{Condition, Filter, Node, Test, has_related};
-use crate::schema::{Index, IndexKind, IndexState, Table};
-
-/// The usable indexes of a table.
-#[derive(Clone, Copy)]
-pub(in crate::layers::query) struct Indexes<'p> {
-    pub table: &'p Table,
-    is_usable: Usable,
-}
-
-/// Which indexes may be used.
-#[derive(Clone, Copy)]
-enum Usable {
-    /// Those with all entries as of the snapshot with this sequence number.
-    At(u64),
-    /// Also those that are still being built.
-    Sometime,
-}
-
-impl<'p> Indexes<'p> {
-    /// The ready indexes, which have all entries as of any snapshot taken from now on.
-    pub fn ready(table: &'p Table) -> Self {
-        Self { table, is_usable: Usable::At(u64::MAX) }
-    }
-
-    /// The indexes that are ready as of the snapshot with this sequence number.
-    pub fn ready_at(table: &'p Table, sequence: u64) -> Self {
-        Self { table, is_usable: Usable::At(sequence) }
-    }
-
-    /// The indexes that are ready or being built: to see what they will be able to answer, not to read them.
-    pub fn ready_or_building(table: &'p Table) -> Self {
-        Self { table, is_usable: Usable::Sometime }
-    }
-
-    fn all(self) -> impl Iterator<Item = &'p Index> {
-        self.table.indexes.iter().filter(move |index| match self.is_usable {
-            Usable::At(sequence) => index.is_ready_at(sequence),
-            Usable::Sometime => index.state() != IndexState::Failed,
-        })
-    }
-
-    /// Returns the index of a kind on one attribute.
-    fn of(self, attribute: usize, kind: IndexKind) -> Option<&'p Index> {
-        self.all().find(|index| index.attribute == attribute && index.kind == kind)
-    }
-
-    /// Returns the cheapest index that answers equality on an attribute.
-    pub fn of_equality(self, attribute: usize) -> Option<&'p Index> {
-        [IndexKind::Unique, IndexKind::Ordered, IndexKind::Hash].into_iter().find_map(|kind| self.of(attribute, kind))
-    }
-
-    /// Returns the indexes whose entries are ordered, with one entry per record.
-    pub(super) fn in_order(self) -> impl Iterator<Item = &'p Index> {
-        self.all().filter(move |index| match index.kind {
-            IndexKind::Ordered => !self.table.attributes[index.attribute].list,
-            kind => kind == IndexKind::Composite,
-        })
-    }
-}
+use crate::schema::{Index, IndexKind, Table};
 
 /// The assumed selectivity of an access path, until its entries are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,9 +3,10 @@
 use smallvec::SmallVec;
 
 use super::paths::AccessPath;
-use super::{Access, Source, Step};
+use super::{Access, Step};
 use crate::error::Result;
 use crate::indexes::{Direction, KeyRange};
+use crate::query::source::Source;
 use crate::storage::{Scan, Space};
 
 /// The maximum number of entries scanned of each access path to find the one with the fewest.

@@ -24,7 +24,7 @@ use self_cell::self_cell;
 
 use super::log::Synced;
 use super::shortage::{self, Shortage};
-use super::{Options, Space, lock, log};
+use super::{Options, Space, lock, log, memtables};
 use crate::error::{Error, Result};
 
 self_cell!(
@@ -342,15 +342,6 @@ pub(super) fn active_bytes(space: Space, options: &Options) -> u64 {
     match space {
         Space::Blobs => (BLOB_BUFFER_BYTES - (2 << 20)) as u64,
         _ => options.write_buffer_bytes as u64 / 4 * 3,
-    }
-}
-
-/// Returns the number of memtables of a space at which writes stop.
-pub(super) fn memtables(space: Space) -> i32 {
-    match space {
-        Space::Meta | Space::Records | Space::Indexes | Space::Streams => 2,
-        // Room for a third, briefly, when the log has grown so long that all families are flushed; uploads do not use it.
-        Space::Blobs => 3,
     }
 }
 

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use rust_rocksdb as rocksdb;
 use rust_rocksdb::event_listener::DBBackgroundErrorReason as Reason;
 
-use super::{Space, Store, engine, gauges};
+use super::{Space, Store, gauges, memtables};
 use crate::error::{Error, Result};
 
 /// Number of descriptors that must be free: a flush opens a log file, a sorted file, a blob file, and reads what it has written.
@@ -135,8 +135,7 @@ impl Store {
 
     /// Returns the spaces that have as many memtables as they may have, or do not say.
     fn stopped_by_memtables(&self) -> Vec<Space> {
-        let is_full =
-            |space| gauges::memtables(self, space).map_or(true, |(full, _)| full >= engine::memtables(space) as u64);
+        let is_full = |space| gauges::memtables(self, space).map_or(true, |(full, _)| full >= memtables(space) as u64);
         Space::ALL.into_iter().filter(|space| is_full(*space)).collect()
     }
 
@@ -144,7 +143,7 @@ impl Store {
     fn allow_memtables(&self, spaces: &[Space], more: i32) -> std::result::Result<(), rocksdb::Error> {
         let mut outcome = Ok(());
         for space in spaces {
-            let number = (engine::memtables(*space) + more).to_string();
+            let number = (memtables(*space) + more).to_string();
             // Each of them, whatever becomes of the others.
             outcome =
                 outcome.and(self.db().set_options_cf(&self.family(*space), &[("max_write_buffer_number", &number)]));

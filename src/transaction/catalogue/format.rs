@@ -11,6 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::schema::{Attribute, Kind, Table};
+use crate::storage::{Batch, Reach, Space, Store};
+
+/// Under which key it is stored.
+pub(in crate::layers::transaction) const CATALOGUE: &[u8] = b"catalogue";
 
 const FORMAT: u32 = 4;
 
@@ -125,9 +129,27 @@ impl Catalogue {
         }
     }
 
+    /// Reads the stored one, on which a batch then depends.
+    ///
+    /// # Errors
+    /// `Corrupt` if there is none; what the engine returns.
+    pub fn stored(store: &Store, batch: &mut Batch) -> Result<Self> {
+        let stored = store.get_for(batch, Space::Meta, CATALOGUE, Reach::Disk)?;
+        Self::read(&stored.ok_or_else(|| Error::corrupt("the store has no catalogue"))?)
+    }
+
     pub fn to_json(&self) -> Result<Vec<u8>> {
         let written = Self { format: FORMAT, ..self.clone() };
         serde_json::to_vec(&written).map_err(|error| Error::storage("cannot write the catalogue", error))
+    }
+
+    /// Stages the catalogue.
+    ///
+    /// # Errors
+    /// `Storage`, which would be a defect.
+    pub fn stage(&self, store: &Store, batch: &mut Batch) -> Result<()> {
+        store.put(batch, Space::Meta, CATALOGUE, &self.to_json()?);
+        Ok(())
     }
 
     /// Returns its text without what background work changes: the states of indexes, and which entries are still to be removed.

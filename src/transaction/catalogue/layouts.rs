@@ -6,9 +6,8 @@
 
 use super::format::{Deadline, StoredAttribute, StoredLayout, StoredTable, type_of};
 use super::{Migration, has_records};
-use crate::encoding::Record;
-use crate::encoding::record::NEVER;
 use crate::encoding::record::layout::{is_kept, widens};
+use crate::encoding::{NEVER, Record};
 use crate::error::{Error, Result};
 use crate::indexes;
 use crate::schema::{Attribute, Earlier, Identity, Kind, Table};
