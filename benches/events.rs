@@ -36,7 +36,7 @@ pub struct Ours {
     pub waiting: Vec<WaitPlace>,
     /// Events that each operation appends.
     pub promised: AtomicU64,
-    /// Whether it is so large that at its end only the events are counted.
+    /// True if the store is so large that only the events are counted at its end.
     is_large: bool,
 }
 

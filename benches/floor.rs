@@ -35,8 +35,8 @@ struct Families<'a> {
 /// Operations, or records, that are verified at the end of a state's life: in the store, not in the answer.
 pub const LOOKED_AT: u64 = 100;
 
-/// What operations must have left in their store at the end of its life, so that no row is fast because it wrote nothing. A worker promises
-/// it before its first operation.
+/// The data that operations must have left in their store at the end of its life, so that no row is fast because it wrote nothing. A worker
+/// promises it before its first operation.
 #[derive(Clone, Copy, Debug)]
 pub struct Promise {
     /// Records written, by the number of operations.
@@ -45,7 +45,7 @@ pub struct Promise {
     pub bytes: u64,
     /// Keys written with each: its own and those of its entries.
     pub keys: u64,
-    /// Whether the records are new, under ids made by the server, which sort before all others.
+    /// True if the records are new, under ids made by the server, which sort before all others.
     pub created: bool,
 }
 

@@ -22,7 +22,7 @@ use strata::query::{Limits, Query};
 use strata_harness::data::{self, scatter};
 use strata_harness::{Facts, Suite, Unit, suite};
 
-/// How many records a list has.
+/// The number of records in a list.
 const LISTED: u64 = 100;
 
 const TRANSPORT: Transport = Transport { safe: false, strict: false };

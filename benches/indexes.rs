@@ -90,7 +90,7 @@ fn scattered_entries(table: &Table) -> Vec<Vec<Numbered>> {
     entries
 }
 
-/// What an insert leaves, at least: the key of one entry.
+/// The minimum that an insert leaves: the key of one entry.
 const ENTRY: Promise = Promise { bytes: 20, ..Promise::WRITE };
 
 fn insert(suite: &mut Suite, operation: &str, case: &str, table: impl Fn() -> Table + Copy + Send + Sync + 'static) {

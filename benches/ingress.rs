@@ -65,7 +65,7 @@ fn post_case(threads: usize) -> String {
     if threads == 1 { "post".to_owned() } else { format!("post_{threads}_threads") }
 }
 
-/// What the workers of a server share; each has its own ingress, which counts together with the others, as in the server.
+/// The state that the workers of a server share; each has its own ingress, which counts together with the others, as in the server.
 struct Shared {
     ingress: Ingress,
     _pool: tokio::runtime::Runtime,

@@ -70,7 +70,7 @@ fn main() {
     });
 }
 
-/// Whether a handler answered with a record.
+/// Returns true if a handler responded with a record.
 fn whole(answer: handlers::Result<handlers::Answer>) -> bool {
     let answer = answer.or_refused();
     answer.status().is_success() && black_box(answer.body()).len() > 900

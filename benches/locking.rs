@@ -88,7 +88,7 @@ struct Counted {
     locks: Locks,
     workers: AtomicUsize,
     operations: AtomicU64,
-    /// Whether waits are required, if several workers did enough operations.
+    /// True if waits are required, provided that several workers did enough operations.
     contended: bool,
 }
 
@@ -224,10 +224,10 @@ fn timeout(suite: &mut Suite) {
     );
 }
 
-/// How often an operation repeats work so short that the loop around it would dominate.
+/// The number of times that an operation repeats work so short that the loop around it would dominate.
 const AT_ONCE: u64 = 64;
 
-/// Whether a key is held, and how many are.
+/// Measures the questions whether a key is held, and how many are.
 fn asked(suite: &mut Suite) {
     let facts = |op: &str| Facts::new(op).state("in memory, every second of 1000 keys held").allocations_at_most(0);
     let keep_half = |locks: &Locks| {

@@ -87,7 +87,7 @@ fn context(suite: &mut Suite) {
     });
 }
 
-/// How often an operation marks all spans: once takes so few nanoseconds that the loop around it would dominate.
+/// The number of times that an operation marks all spans: once takes so few nanoseconds that the loop around it would dominate.
 const AT_ONCE: u64 = 64;
 
 fn spans(suite: &mut Suite) {

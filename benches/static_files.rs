@@ -159,7 +159,7 @@ struct Asked {
     op: &'static str,
     paths: Vec<Uri>,
     headers: HeaderMap,
-    /// Whether the client has the file, and sends its tag.
+    /// True if the client has the file, and sends its tag.
     is_known: bool,
     is_right: fn(Option<handlers::Result<Answer>>) -> bool,
     allocations: u64,

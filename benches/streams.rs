@@ -245,7 +245,7 @@ fn mixed(suite: &mut Suite) {
     });
 }
 
-/// What a consumer writes.
+/// Measures the writes of a consumer.
 fn commits(suite: &mut Suite) {
     let about = writing("commits 4 offsets of a consumer group", 1).floor("floor", 0.7, 0.85);
     let setup = || {
@@ -279,7 +279,7 @@ fn commits(suite: &mut Suite) {
     });
 }
 
-/// What goes with an event in one transaction, and who waits beside it.
+/// Measures an append with a record in one transaction, and one while readers wait.
 fn beside(suite: &mut Suite) {
     const WITH_TABLE: &str = "type Click @stream
         type Item @table { id: ID! @primaryKey  name: String @indexed  n: Int @indexed }";

@@ -712,6 +712,6 @@ pub fn nothing(_: u64) -> u64 {
     1
 }
 
-/// What a mix leaves, promised before its parts promise more.
+/// The records that a mix leaves, promised before its parts promise more.
 pub const MIX: Promise =
     Promise { records: |operations| operations / 10 * 3 + (operations % 10).saturating_sub(7), ..Promise::CREATE };

@@ -128,7 +128,7 @@ impl Requests for Creates {
     }
 }
 
-/// What encoding alone costs the request.
+/// Measures what encoding alone costs the request.
 pub fn encoding(suite: &mut Suite) {
     let about = Facts::new("makes the key and the record of one JSON body: this layer alone");
     let about = about.data(described(POOL)).state("in memory").unit(Unit::Records, 1);

@@ -94,7 +94,7 @@ impl Requests for Gets {
     }
 }
 
-/// What encoding alone costs the request.
+/// Measures what encoding alone costs the request.
 pub fn encoding(suite: &mut Suite) {
     let n = records(suite.scale());
     let about = Facts::new("makes the key of one record and checks its stored bytes: this layer alone");

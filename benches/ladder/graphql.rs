@@ -81,7 +81,7 @@ fn list(suite: &Suite) -> Twin {
     }
 }
 
-/// What the documents select.
+/// The attributes that the documents select.
 const ALL: &str = "select=id,name,category,price,stock,inStock,rating,description";
 
 impl Twin {

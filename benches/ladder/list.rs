@@ -228,7 +228,7 @@ fn below_query(suite: &mut Suite, n: u64, facts: impl Fn(&str) -> Facts) {
     });
 }
 
-/// What encoding alone costs the request.
+/// Measures what encoding alone costs the request.
 pub fn encoding(suite: &mut Suite) {
     let op = "checks 20 stored records and reads the queried attribute: this layer alone";
     let about = Facts::new(op).data(described(LISTED * CATEGORIES)).state("in memory").unit(Unit::Records, LISTED);

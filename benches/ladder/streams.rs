@@ -93,7 +93,7 @@ impl Asked {
         ours.into_floor(&events::body(&events::payload(PAYLOAD_BYTES)))
     }
 
-    /// What raw RocksDB does for a request.
+    /// Returns the work of raw RocksDB for a request.
     fn on_raw(&self, stored: Vec<u8>) -> impl FnMut(&Raw, u64) -> Vec<u8> + Clone + Send + use<> {
         let (asked, mut next) = (self.clone(), 0);
         move |raw, index| {

@@ -145,7 +145,7 @@ impl Drop for Writer {
 /// A full compaction beside the readers.
 #[derive(Default)]
 struct Compaction {
-    /// Whether the store is so large that the compaction outlasts the reads.
+    /// True if the store is so large that the compaction outlasts the reads.
     whole: bool,
     over: Arc<AtomicBool>,
     running: Mutex<Option<(Instant, JoinHandle<()>)>>,

@@ -56,7 +56,7 @@ fn bulk_load(suite: &mut Suite) {
     suite.row("bulk_load", "floor", case, floor, setup, |load| raw_loader(load, INDEXES));
 }
 
-/// How many records a load has written, the warm-up included.
+/// The number of records that a load has written, the warm-up included.
 #[derive(Default)]
 struct Loaded {
     records: AtomicU64,

@@ -91,7 +91,7 @@ pub struct Openings {
     pub latencies: Latencies,
     closed: Mutex<Vec<TempDir>>,
     open: Mutex<Vec<Ours>>,
-    /// How many of them were opened before the clock started.
+    /// The number of them that were opened before the clock started.
     warm: AtomicUsize,
     /// Bytes of a copy.
     bytes: u64,
@@ -192,7 +192,7 @@ pub fn killed(directory: TempDir, what: &str, last: u64) -> TempDir {
 
 const WRITTEN: &str = "written";
 
-/// Whether this is the process that is to be killed. If so, it writes, reports that, and waits for its end.
+/// Returns true if this is the process that is to be killed. If so, it first writes, reports that, and waits for its end.
 pub fn is_to_be_killed() -> bool {
     let Ok(order) = std::env::var(TO_BE_KILLED) else { return false };
     let mut parts = order.splitn(3, ' ');

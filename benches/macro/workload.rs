@@ -49,7 +49,7 @@ impl<P: Particular> Workload<P> {
         self.ours.database.store().gauges().expect("an engine that says what it holds")
     }
 
-    /// What the engine did since the warm-up, and what it holds now.
+    /// Returns what the engine did since the warm-up, and what it holds now.
     fn beside_the_time(&self, began: &Began) -> Found {
         let (before, after) = (began.counters, self.ours.database.counters());
         let batches = after.batch_bytes - before.batch_bytes;

@@ -174,7 +174,7 @@ fn larger_than_cache(suite: &mut Suite) {
 /// Approximate bytes of a stored record.
 const RECORD_BYTES: u64 = 1_100;
 
-/// What the clients of a mix share.
+/// The state that the clients of a mix share.
 struct Served {
     mix: &'static Mix,
     records: u64,

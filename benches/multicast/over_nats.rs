@@ -23,7 +23,7 @@ use crate::registry::{self, Devices, message};
 /// Connections that the subscribers share.
 const CONNECTIONS: usize = 30;
 
-/// How long the server may take to be connected with the broker.
+/// The timeout for the server to connect to the broker.
 const TO_CONNECT: Duration = Duration::from_secs(10);
 
 pub fn delivers(suite: &mut Suite, devices: Devices, targets: u64) {

@@ -210,7 +210,7 @@ fn event<'b>(stream: &mut TcpStream, buffer: &'b mut [u8]) -> &'b [u8] {
 #[derive(Default)]
 struct Hall {
     queues: Vec<Rc<RefCell<Queue>>>,
-    /// How many have not taken the last message, and who waits for them.
+    /// The number of queues whose reader has not taken the last message, and the sender that waits for them.
     left: usize,
     sender: Option<Waker>,
 }

@@ -27,7 +27,7 @@ const SDL: &str = "type Device @table(expiration: 31536000) @multicast @export {
     text: String
 }";
 
-/// How many are registered, and what part of a fan-out a run of this scale reaches.
+/// The number of registered devices, and the part of a fan-out that a run of this scale reaches.
 #[derive(Clone, Copy)]
 pub struct Devices {
     pub registered: u64,

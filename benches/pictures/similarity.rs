@@ -1,4 +1,4 @@
-//! How similar a thumbnail is to an exact average of the pixels of its picture: SSIM of lightness, over windows of 8 x 8.
+//! The similarity of a thumbnail to an exact average of the pixels of its picture: SSIM of lightness, over windows of 8 x 8.
 
 use std::path::Path;
 

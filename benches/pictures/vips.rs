@@ -23,7 +23,7 @@ pub struct Vips {
     used: Mutex<Duration>,
 }
 
-/// Whether the program can be run.
+/// Returns true if the program can be run.
 pub fn is_there() -> bool {
     let ran = Command::new("vipsthumbnail").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     ran.is_ok_and(|status| status.success())

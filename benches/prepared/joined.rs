@@ -12,12 +12,12 @@ use strata_harness::data::{self, CATEGORIES, Id, scatter};
 
 use super::{Ours, copy_of, encode, fill, options, template};
 
-/// How many records a list has.
+/// The number of records in a list.
 pub const LISTED: u64 = 100;
 /// Lists that are made beforehand and requested in turn.
 const LISTS: u64 = 64;
 
-/// What a list returns of each of its records.
+/// The part of each of its records that a list returns.
 #[derive(Clone, Copy)]
 pub struct Shown {
     pub case: &'static str,

@@ -52,7 +52,7 @@ pub fn two_keywords(product: u64) -> [String; 2] {
     [keyword(product, 0), keyword(product, 9)]
 }
 
-/// How many of `n` products have two such keywords.
+/// Returns the number of products, out of `n`, that have two such keywords.
 pub fn have_both(n: u64) -> u64 {
     let [one, other] = two_keywords(0);
     let having = (0..PERIOD).filter(|product| [&one, &other].iter().all(|word| keywords(*product).contains(*word)));

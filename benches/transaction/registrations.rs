@@ -29,7 +29,7 @@ const LIFE: i64 = SECONDS as i64 * 1_000_000;
 /// When the registrations of a prepared store were made, in microseconds since 1970.
 const MADE: i64 = 4_000_000_000_000_000;
 
-/// How many end at once, and the time between two such groups.
+/// The number of registrations that end at once, and the time between two such groups.
 const GROUP: u64 = 1000;
 const APART: i64 = 60_000_000;
 

@@ -1,7 +1,7 @@
 //! Real brokers: a `nats-server`, a `redis-server`, a PostgreSQL or the double of TiKV (tests/tikv-double) on this machine, in a temporary
 //! folder, that ends with whoever started it.
 //!
-//! What speaks to a broker is tried against the broker itself. Each listens at 127.0.0.1, at a port below those that the kernel gives to
+//! Code for a broker is tried against the broker itself. Each listens at 127.0.0.1, at a port below those that the kernel gives to
 //! clients: one of theirs may be taken while the broker is away, even by a client that looks for it. It is ready once it answers a PING, ends
 //! when it is dropped, and a helper ends it if this program is killed. This file is a module of the tests of the server, too.
 
@@ -47,19 +47,19 @@ const REQUIRED_VARIABLE: &str = "STRATA_REQUIRE_BROKERS";
 /// Where ports are looked for.
 const PORTS: Range<u16> = 10_000..30_000;
 
-/// How often another port is tried, if somebody took the first one in the meantime.
+/// The number of free ports that are tried, if somebody took the first one in the meantime.
 const TRIES: usize = 5;
 
-/// How long a broker may take until it answers.
+/// The timeout for a broker to start, until it responds.
 const TO_START: Duration = Duration::from_secs(30);
 
-/// How often one that starts is asked.
+/// The interval at which a starting broker is asked.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// The helper: it reads until this program has ended or tells it to go.
 const TAKE_ALONG: &str = r#"trap '' INT TERM HUP; read -r _ && exit; kill -KILL "$1"; rm -rf -- "$2""#;
 
-/// What to start.
+/// The broker to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A `nats-server`.
@@ -380,7 +380,7 @@ impl Kind {
     /// Finds the program.
     ///
     /// # Errors
-    /// What installs it.
+    /// There is none; the text says what installs it.
     fn program(&self) -> Result<PathBuf, String> {
         match self {
             Self::Nats { .. } => nats_program(),
@@ -537,7 +537,7 @@ fn connected(address: SocketAddr) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Who wants to know more of its clients (TLS, a password) is ready, too.
+/// Returns true if the server of this name is ready, also if it wants to know more of its clients (TLS, a password).
 fn ask_nats(address: SocketAddr, name: &str) -> io::Result<bool> {
     let mut lines = BufReader::new(connected(address)?);
     let mut line = String::new();
@@ -566,7 +566,7 @@ fn ask_postgres(address: SocketAddr) -> io::Result<bool> {
     Ok(kind == *b"R")
 }
 
-/// Who wants a password is ready, too.
+/// Returns true if the server of this process is ready, also if it wants a password.
 fn ask_redis(address: SocketAddr, process: u32) -> io::Result<bool> {
     let mut lines = BufReader::new(connected(address)?);
     lines.get_mut().write_all(b"PING\r\nINFO server\r\n")?;

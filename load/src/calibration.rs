@@ -1,4 +1,4 @@
-//! What the generator itself can do: its loops against the null server. A run that came near to that says so.
+//! The ceilings of the generator itself: its loops against the null server. A run that came near to them says so.
 //!
 //! A ceiling is a stored run like any other, in a folder of its own. It holds for the same loop, TLS, HTTP, streams and threads
 //! on the same processors; where there is none, a run is judged by its own clocks alone.
@@ -15,7 +15,7 @@ use crate::server::Server;
 
 const SCENARIO: &str = include_str!("calibrate.toml");
 
-/// What is asked of the null server, in a closed loop.
+/// Returns the scenario of the requests to the null server, in a closed loop.
 pub fn scenario() -> Scenario {
     Scenario::parse("load/src/calibrate.toml", SCENARIO).expect("a test reads it")
 }

@@ -8,12 +8,12 @@ use crate::search::{self, Bracket};
 /// The ends of a bracket are within this share of each other.
 pub const WIDTH: f64 = 0.05;
 
-/// What a search came to.
+/// The result of a search.
 #[derive(Debug)]
 pub struct Capacity {
     /// Rates in requests a second.
     pub bracket: Bracket,
-    /// Whether the client was the bottleneck at the lowest rate that was not good.
+    /// True if the client was the bottleneck at the lowest rate that was not good.
     pub client_bound: bool,
     /// All probes, as they were run.
     pub probes: Vec<Run>,
@@ -71,7 +71,7 @@ pub fn search(
 }
 
 impl Capacity {
-    /// What it means: "at least" where the client was the bottleneck of what failed.
+    /// Returns the result in words: "at least" where the client was the bottleneck of what failed.
     pub fn text(&self) -> String {
         let probes = self.probes.len();
         match (self.bracket.good, self.bracket.bad) {

@@ -17,10 +17,10 @@ use crate::live::{self, Phase};
 use crate::scenario::{Data, Operation, Registry, Scenario};
 use crate::template::Template;
 
-/// How long a request beside the load may take.
+/// The timeout of a request beside the load.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How much of a response is quoted that was not expected.
+/// The number of characters that are quoted of an unexpected response.
 const QUOTED_CHARACTERS: usize = 500;
 
 /// Rows that are written in one request, and the bytes from which on it has fewer: less than a server takes in a body unless it is told to.
@@ -186,7 +186,7 @@ impl Client {
         ask().or_else(|_| ask())
     }
 
-    /// What the server has counted so far; none where it tells nobody.
+    /// Returns what the server has counted so far; none if it does not report that.
     pub fn counters(&self) -> Option<counters::Counters> {
         let read = |path| self.get(path).ok().filter(|answer| answer.status == 200);
         let storage: Value = serde_json::from_slice(&read("/_counters")?.body).ok()?;
@@ -214,7 +214,7 @@ fn write(rows: u64, row: &Template, request: impl Fn(u64, &[String]) -> Result<(
     Ok(())
 }
 
-/// Whether the server did what was asked.
+/// Checks that the server did what was asked.
 fn accepted(answer: &Answer, expected: u16) -> Result<(), String> {
     match answer.status == expected {
         true => Ok(()),

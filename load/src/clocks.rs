@@ -21,12 +21,12 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// What a process has used since it began; none where it is not there.
+    /// Returns the CPU time that a process has used since it began; none if there is no such process.
     pub fn of(process: u32) -> Option<Self> {
         Self::read(&format!("/proc/{process}/stat"), [14, 15])
     }
 
-    /// What a process and those that it has started have used since they began, also those that have ended; none where it is not there.
+    /// Returns the CPU time of a process and its children since they began, also of those that have ended; none where it is not there.
     pub fn of_family(process: u32) -> Option<Self> {
         let parent = |folder: &fs::DirEntry| {
             let text = fs::read_to_string(folder.path().join("stat")).ok()?;
@@ -54,7 +54,7 @@ impl Cpu {
         self.user_seconds + self.system_seconds
     }
 
-    /// What was used in both times.
+    /// Returns the sum of both times.
     pub fn plus(&self, other: &Self) -> Self {
         Self {
             user_seconds: self.user_seconds + other.user_seconds,
@@ -62,7 +62,7 @@ impl Cpu {
         }
     }
 
-    /// What was used since an earlier reading.
+    /// Returns the CPU time used since an earlier reading.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             user_seconds: self.user_seconds - earlier.user_seconds,
@@ -71,13 +71,13 @@ impl Cpu {
     }
 }
 
-/// How long the calling thread was ready and had no processor so far; seconds. 0 where the kernel does not say.
+/// Returns the time in which the calling thread was ready and had no processor so far; seconds. 0 where the kernel does not say.
 pub fn own_run_queue_wait_seconds() -> f64 {
     let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     text.split_whitespace().nth(1).and_then(|nanoseconds| nanoseconds.parse::<f64>().ok()).unwrap_or(0.0) / 1e9
 }
 
-/// How long threads of this process, in all, were ready and had no processor; seconds (`/proc/PID/schedstat`).
+/// Returns the time in which threads of this process, in all, were ready and had no processor; seconds (`/proc/PID/schedstat`).
 pub fn run_queue_wait_seconds() -> Option<f64> {
     let waited = |thread: fs::DirEntry| {
         let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
@@ -87,7 +87,7 @@ pub fn run_queue_wait_seconds() -> Option<f64> {
     (!threads.is_empty()).then(|| threads.iter().sum::<f64>() / 1e9)
 }
 
-/// What a process holds at a moment.
+/// The resources that a process holds at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Held {
@@ -103,7 +103,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// What a process holds now; none where it is not there, or is not ours to look at.
+    /// Returns the resources that a process holds now; none if it is not there, or is not ours to look at.
     pub fn by(process: u32, seconds: f64) -> Option<Self> {
         let pages = fs::read_to_string(format!("/proc/{process}/statm")).ok()?;
         let pages: u64 = pages.split_whitespace().nth(1)?.parse().ok()?;
@@ -136,7 +136,7 @@ impl Watch {
         Self { stop, thread: std::thread::spawn(look) }
     }
 
-    /// What was seen.
+    /// Stops, and returns the samples.
     pub fn stop(self) -> Vec<Held> {
         drop(self.stop);
         self.thread.join().unwrap_or_default()

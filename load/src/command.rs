@@ -1,4 +1,4 @@
-//! What the binaries share: flags and variables, a scenario from its file or from this program, exit codes.
+//! The common parts of the binaries: flags and variables, a scenario from its file or from this program, exit codes.
 //!
 //! Exit codes: 0 valid and every objective passed; 1 not so, or interrupted; 2 a mistake in what was asked; 130 interrupted twice.
 
@@ -37,7 +37,7 @@ use crate::table;
 use crate::tls::Trust;
 use crate::url::Url;
 
-/// How a run differs from its scenario's file.
+/// The flags by which a run differs from its scenario's file.
 #[derive(Args, Clone, Debug)]
 pub struct Flags {
     /// A server that is there; without it one is built, started with a temporary data directory, and stopped. Several are over one
@@ -71,7 +71,7 @@ pub struct Flags {
     /// Where a slot's Redis is, likewise
     #[arg(long, value_name = "ADDRESS")]
     pub redis_addr: Option<String>,
-    /// How long requests are started (60, 60s, 10m, 1h); the window is never shorter
+    /// The time for which requests are started (60, 60s, 10m, 1h); the window is never shorter
     #[arg(short = 'd', long, env = "TEST_DURATION_SECS", value_name = "SECONDS", value_parser = seconds)]
     pub test_duration_secs: Option<f64>,
     /// A closed loop that ends after so many requests
@@ -125,7 +125,7 @@ pub struct Flags {
     /// Where `load calibrate` stores what the client can do, and runs find it
     #[arg(long, value_name = "DIR", default_value = "target/load/calibration")]
     pub calibration: PathBuf,
-    /// Whether client and started server have processors of their own, where there are several and no quota
+    /// The division of processors between client and started server, where there are several and no quota
     #[arg(long, value_enum, default_value = "apart", conflicts_with = "base_url")]
     pub pin: Pin,
     /// Print what would be run, as JSON: a name and seconds (null if it ends by a number) for each, and what cannot be run, with the reason
@@ -165,7 +165,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 pub struct Versus {
     /// Name or file
     pub scenario: String,
-    /// How it differs.
+    /// The flags by which it differs.
     #[command(flatten)]
     pub flags: Flags,
 }
@@ -276,7 +276,7 @@ fn variables() -> Vec<Variable> {
     command.get_arguments().filter_map(variable).collect()
 }
 
-/// Whether the command line itself has a flag.
+/// Returns true if the command line itself has a flag.
 fn is_typed(flag: &str) -> bool {
     let name = |word: OsString| word.to_string_lossy().split('=').next().map(str::to_owned);
     std::env::args_os().any(|word| name(word).is_some_and(|name| name.strip_prefix("--") == Some(flag)))
@@ -420,7 +420,7 @@ impl Flags {
         if self.base_url.is_empty() { self.refuse("it is about the server of --base-url", &about) } else { Ok(()) }
     }
 
-    /// Whether it says where a server beside ours is.
+    /// Returns true if a flag says where a server beside ours is.
     fn names_brokers(&self) -> bool {
         self.nats_servers.is_some() || self.redis_addr.is_some()
     }
@@ -430,7 +430,7 @@ impl Flags {
         Places { nats, redis, are_owned: self.i_own_this_target }
     }
 
-    /// What makes several runs of one.
+    /// Returns the flags that make several runs of one; true for one that does here.
     fn several(&self) -> [(&'static str, bool); 6] {
         [
             ("mix", !self.mix.is_empty()),
@@ -442,7 +442,7 @@ impl Flags {
         ]
     }
 
-    /// What says at which rate requests start, or how many.
+    /// Returns the flags that say at which rate requests start, or how many; true for one that is given.
     fn rates(&self) -> [(&'static str, bool); 4] {
         [
             ("rate", self.rate.is_some()),

@@ -39,7 +39,7 @@ pub struct Target {
     pub http: Http,
     /// TLS below it; none is plain TCP.
     pub tls: Option<Tls>,
-    /// Whether it can still be reached.
+    /// The reachability of the server.
     pub reach: Arc<Reach>,
     /// Bytes that the system takes in for a connection that is not read; its own choice without it.
     pub receive_bytes: Option<u32>,
@@ -57,7 +57,7 @@ impl Target {
 /// For how long a server gives no response and takes no connection until it counts as lost.
 const LOST_AFTER: Duration = Duration::from_secs(1);
 
-/// Whether a server can be reached, as all connections to it see it together. What is lost stays lost: after a server has gone, or where
+/// The reachability of a server, as all connections to it see it together. What is lost stays lost: after a server has gone, or where
 /// this process has no file descriptors left, no run can be believed, however it goes on.
 #[derive(Debug)]
 pub struct Reach {
@@ -69,14 +69,14 @@ pub struct Reach {
     outages: watch::Sender<Outages>,
 }
 
-/// How often a server was ended on purpose.
+/// The outages of a server that was ended on purpose.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outages {
     /// For each time how many requests it met in flight.
     pub met: Vec<u64>,
-    /// Whether it is being ended: what fails from then on is not its fault.
+    /// True if it is being ended: what fails from then on is not its fault.
     pub is_ending: bool,
-    /// Whether it has not been started again yet: nothing is to be sent.
+    /// True if it has not been started again yet: nothing is to be sent.
     pub is_down: bool,
 }
 
@@ -102,7 +102,7 @@ impl Reach {
         self.lost.borrow().clone()
     }
 
-    /// Whether it can no longer be reached.
+    /// Returns true if it can no longer be reached.
     pub fn is_lost(&self) -> bool {
         self.lost.borrow().is_some()
     }
@@ -128,17 +128,17 @@ impl Reach {
         self.outages.send_modify(|outages| outages.is_down = false);
     }
 
-    /// How often it was ended on purpose, and what each time met.
+    /// Returns its outages so far, with the number of requests that each met.
     pub fn outages(&self) -> Outages {
         self.outages.borrow().clone()
     }
 
-    /// How often it was ended on purpose.
+    /// Returns the number of times that it was ended on purpose.
     pub fn times_down(&self) -> usize {
         self.outages.borrow().met.len()
     }
 
-    /// Whether a request that began when it had been down so often was in flight when it was ended. Then it is counted.
+    /// Returns true if a request that began after so many outages was in flight when the server was ended. Then it is counted.
     pub fn has_met(&self, times_down: usize) -> bool {
         self.outages.send_if_modified(|outages| {
             let is_met = outages.met.len() > times_down || outages.is_ending || outages.is_down;
@@ -153,7 +153,7 @@ impl Reach {
         let _ = self.outages.subscribe().wait_for(|outages| !outages.is_down).await;
     }
 
-    /// Whether it is down on purpose.
+    /// Returns true if it is down on purpose.
     pub fn is_down(&self) -> bool {
         self.outages.borrow().is_down
     }
@@ -188,7 +188,7 @@ impl Reach {
     }
 }
 
-/// Whether file descriptors are what is missing: of this process (EMFILE) or of the system (ENFILE).
+/// Returns true if file descriptors are exhausted: those of this process (EMFILE) or of the system (ENFILE).
 fn is_shortage(error: &io::Error) -> bool {
     let missing = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE];
     error.raw_os_error().is_some_and(|code| missing.iter().any(|errno| errno.raw_os_error() == code))
@@ -295,7 +295,7 @@ impl Connection {
         Ok((answer, back))
     }
 
-    /// What the next request is sent by: what is there, or a new connection.
+    /// Returns the sender of the next request: the one that is there, or that of a new connection.
     async fn sender(&self) -> io::Result<Sender> {
         match self.target.http {
             Http::One => {

@@ -1,4 +1,4 @@
-//! What the server counted: calls into its storage (`GET /_counters`), and answers and their times by route (`GET /_metrics`).
+//! The counters of the server: calls into its storage (`GET /_counters`), and responses and their times by route (`GET /_metrics`).
 //!
 //! All are numbers that only grow, by name, so that two readings make a difference. What a text of OpenMetrics has in labels stands in the
 //! name: `requests /Product/{id} 2xx`, `answers /Product/{id}` and `answer_ns /Product/{id}`, their number and their time.
@@ -20,7 +20,7 @@ pub fn numbers(read: &Value) -> Counters {
     found
 }
 
-/// Whether it is a counter of a route, which is there from the first answer of its kind on.
+/// Returns true for a counter of a route, which is there from the first response of its kind on.
 pub fn is_of_a_route(name: &str) -> bool {
     ["requests ", "answers ", "answer_ns "].iter().any(|kind| name.starts_with(kind))
 }
@@ -46,7 +46,7 @@ fn of_route(line: &str) -> Option<(String, u64)> {
     }
 }
 
-/// What some servers have counted together.
+/// Returns the sum of the counters of some servers.
 pub fn sum(all: impl Iterator<Item = Counters>) -> Counters {
     let mut sum = Counters::new();
     for (name, number) in all.flatten() {
@@ -55,7 +55,7 @@ pub fn sum(all: impl Iterator<Item = Counters>) -> Counters {
     sum
 }
 
-/// How much each has grown.
+/// Returns the growth of each counter that has grown.
 pub fn grown(before: &Counters, after: &Counters) -> Counters {
     let steps = |(name, after): (&String, &u64)| {
         let steps = after.saturating_sub(before.get(name).copied().unwrap_or(0));

@@ -13,7 +13,7 @@ const OF_A_THREAD: u64 = 8;
 /// Sees to it that this process may have so many connections on so many threads. Raises the soft limit if the hard one allows it.
 ///
 /// # Errors
-/// How many descriptors are needed, and how many there may be.
+/// The limit is too low; the text has the numbers of descriptors that are needed and allowed.
 pub fn reserve(connections: usize, threads: usize) -> Result<(), String> {
     // Where that cannot be counted, the standard ones.
     let open = std::fs::read_dir("/proc/self/fd").map_or(3, |entries| entries.count() as u64);

@@ -36,10 +36,10 @@ use crate::streams::appends::{Appends, Pending};
 
 use users::{End, Left};
 
-/// How long a server may take to accept a connection before the warm-up.
+/// The timeout for a server to accept a connection before the warm-up.
 const TO_CONNECT: Duration = Duration::from_secs(30);
 
-/// What one window measured.
+/// The measurements of one window.
 #[derive(Debug)]
 pub struct Measured {
     /// One for each operation.
@@ -74,7 +74,7 @@ pub struct Engine {
     requests: Option<u64>,
 }
 
-/// What begins a window.
+/// The start of a window.
 #[derive(Clone, Debug)]
 struct Start {
     at: Instant,
@@ -89,7 +89,7 @@ struct Start {
 struct Thread {
     starts: Sender<Start>,
     measured: Receiver<Measured>,
-    /// What its requests that append, and those that send, came to.
+    /// The outcomes of its requests that append, and of those that send.
     told: Receiver<(Appends, Sends)>,
 }
 
@@ -223,7 +223,7 @@ impl Plan {
 struct CarriedOut {
     started: Instant,
     ended: Instant,
-    /// How long its user is to wait, if it was refused.
+    /// The time for which its user is to wait, if it was refused.
     wait: Option<Duration>,
     /// The row that its user is to send it again for, if it has no answer.
     again: Option<u64>,
@@ -241,7 +241,7 @@ struct Worker {
     next_call: Cell<u64>,
 }
 
-/// What carries one request at a time: that of a user, in a closed loop.
+/// The carrier of one request at a time: that of a user, in a closed loop.
 struct Slot {
     /// Among those of all threads.
     number: u32,
@@ -280,7 +280,7 @@ impl Worker {
         of / threads + u64::from((self.number as u64) < of % threads)
     }
 
-    /// Whether no more requests are to be started: a signal came, or the server can no longer be reached.
+    /// Returns true if no more requests are to be started: a signal came, or the server can no longer be reached.
     fn is_to_end(&self) -> bool {
         interrupt::is_asked() || self.plan.target.reach.is_lost()
     }

@@ -20,7 +20,7 @@ pub struct Content {
     pub idempotency_key: Option<u64>,
 }
 
-/// What is looked at of an event, as it is sent and as it is read.
+/// The parts of an event that are looked at, as it is sent and as it is read.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Event<'a> {
@@ -42,7 +42,7 @@ fn bytes<'de: 'a, 'a, D: serde::Deserializer<'de>>(deserializer: D) -> Result<&'
 }
 
 impl Event<'_> {
-    /// What it is compared by.
+    /// Returns the content by which it is compared.
     pub fn content(&self) -> Content {
         let event = hash((self.payload, &self.key, &self.idempotency_key)).max(1);
         Content { event, idempotency_key: self.idempotency_key.as_deref().map(hash) }

@@ -1,4 +1,4 @@
-//! What an answer must be to count as a success, and the classes of what else can come of a request.
+//! The conditions for a response to count as a success, and the classes of all other outcomes of a request.
 //!
 //! The status alone proves nothing: a test that reads an empty table has statuses of 200 too. So an expectation says something about
 //! the body, always.
@@ -12,7 +12,7 @@ use crate::json::Json;
 use crate::picture::Picture;
 use crate::template::Template;
 
-/// What an answer must be; of the keys about the body at least one is there.
+/// The conditions that a response must meet; of the keys about the body at least one is there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expectation {
@@ -42,18 +42,18 @@ pub struct Expectation {
     /// The length of the body in bytes; 0 where none may come.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<usize>,
-    /// What picture the body is.
+    /// The picture that the body must be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub picture: Option<Picture>,
 }
 
 impl Expectation {
-    /// Whether it says anything about the body.
+    /// Returns true if it says anything about the body.
     pub fn is_about_the_body(&self) -> bool {
         self.body.is_some() || self.is_about_json() || self.bytes.is_some() || self.picture.is_some()
     }
 
-    /// Whether it says anything about JSON in the body.
+    /// Returns true if it says anything about JSON in the body.
     pub fn is_about_json(&self) -> bool {
         !self.has.is_empty()
             || self.rows.is_some()
@@ -75,7 +75,7 @@ impl Expectation {
         varied
     }
 
-    /// Whether an answer to a request about a row is right; the JSON of its body, none where nothing is expected of it.
+    /// Checks the response to a request about a row; returns the JSON of its body, none where nothing is expected of it.
     pub fn check<'a>(&self, row: u64, status: u16, body: &'a [u8]) -> Result<Option<Json<'a>>, Failure> {
         if status != self.status {
             return Err(Failure::Status(status));
@@ -136,7 +136,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Whether the server has done nothing of the request, as its kind says: it was not sent, or refused. Of an answer of 500, or of one
+    /// Returns true if, by its kind, the server did nothing for the request: it was not sent, or refused. After a response of 500, or one
     /// that says that time is over (503), nobody knows.
     pub fn changed_nothing(&self) -> bool {
         match self {

@@ -17,19 +17,19 @@ use crate::scenario::{Feed, Http};
 /// The pause before a feed that has ended is subscribed to again.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What the subscribers of a feed were told.
+/// The deliveries to the subscribers of a feed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Followed {
     /// Its path and query.
     pub path: String,
-    /// How many there were.
+    /// The number of subscribers.
     pub subscribers: usize,
     /// The changes that were told, to all of them together.
     pub events: u64,
-    /// How often one was told that it is behind.
+    /// The number of times that one was told that it is behind.
     pub lagged: u64,
-    /// How often the server ended one, or refused it.
+    /// The number of times that the server ended one, or refused it.
     pub ended: u64,
 }
 

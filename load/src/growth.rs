@@ -1,4 +1,4 @@
-//! Whether a figure grows over a run: what leaks does, and so does what slows down with its age.
+//! The growth of a figure over a run: what leaks grows, and so does what slows down with its age.
 //!
 //! The slope is that of Theil and Sen (the median of the slopes between all pairs of points), so a few spikes do not make one; its interval
 //! is Sen's ("Estimates of the regression coefficient based on Kendall's tau", 1968). The first third of the points is left out: caches and

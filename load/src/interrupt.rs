@@ -14,7 +14,7 @@ use crate::output::remark;
 static ENDS: AtomicBool = AtomicBool::new(false);
 static ASKED: LazyLock<watch::Sender<bool>> = LazyLock::new(|| watch::Sender::new(false));
 
-/// Whether a run may go on before anything was measured.
+/// Checks that a run may go on before anything was measured.
 ///
 /// # Errors
 /// A signal came.
@@ -57,7 +57,7 @@ pub fn wait_for_end() {
     }
 }
 
-/// Whether to end.
+/// Returns true if the run is to end.
 pub fn is_asked() -> bool {
     *ASKED.borrow()
 }

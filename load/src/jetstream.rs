@@ -14,25 +14,25 @@ use crate::output::remark;
 /// The name of the stream that the server writes messages to.
 pub const STREAM: &str = "strata";
 
-/// How long messages stay, and are known, in the stream that the server makes.
+/// The times for which messages stay, and are known, in the stream that the server makes.
 const MAX_AGE: Duration = Duration::from_secs(24 * 3600);
 const DUPLICATE_WINDOW: Duration = Duration::from_secs(3600);
 
-/// What is answered (`err_code`) if there is no such stream.
+/// The error code of a response (`err_code`) if there is no such stream.
 const STREAM_NOT_FOUND: u64 = 10_059;
 
-/// How long all of it may take.
+/// The timeout of a connection with all that is said over it.
 const TO_ASK: Duration = Duration::from_secs(10);
 
-/// How many messages a consumer asks for at a time; once half of them have come, it asks for as many again.
+/// The number of messages that a consumer asks for at a time; once half of them have come, it asks for as many again.
 const BATCH: usize = 500;
 
-/// How long a request for messages is kept, how often it is said that there are none, and after how long without a word a consumer is lost.
+/// The lifetime of a request for messages, the interval of heartbeats while there are none, and the silence after which a consumer is lost.
 const EXPIRES: Duration = Duration::from_secs(30);
 const HEARTBEAT: Duration = Duration::from_secs(3);
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// How long a consumer stays of which nothing is asked.
+/// The lifetime of a consumer of which nothing is asked.
 const INACTIVE: Duration = Duration::from_secs(300);
 
 /// The pause before a lost consumer is made once more.
@@ -57,7 +57,7 @@ pub async fn make(client: &Client) -> Result<(), String> {
     ask(client, "STREAM.CREATE", &config).await.and_then(accepted).map(drop).map_err(reason)
 }
 
-/// What is known of the stream; nothing if there is none.
+/// Returns the information about the stream; none if there is no such stream.
 async fn find(client: &Client, request: &Value) -> Result<Option<Value>, String> {
     let found = ask(client, "STREAM.INFO", request).await?;
     if found["error"]["err_code"] == STREAM_NOT_FOUND { Ok(None) } else { accepted(found).map(Some) }
@@ -95,13 +95,13 @@ pub struct Consumer {
     open: Option<OpenConsumer>,
 }
 
-/// What JetStream has of a consumer.
+/// A consumer as JetStream has it.
 #[derive(Debug)]
 struct OpenConsumer {
     name: String,
     inbox: String,
     messages: Subscriber,
-    /// How many have come from it, and how many more it was asked for.
+    /// The number of messages that have come from it, and the number that it was asked for and that have not come yet.
     came: u64,
     asked: usize,
 }
@@ -240,7 +240,7 @@ impl Drop for KeptStream {
     }
 }
 
-/// What is said over a connection of its own: between two questions nobody would answer the server's own.
+/// Talks over a connection of its own: between two questions nobody would answer those of the server.
 fn connected<T>(nats: &str, say: impl AsyncFnOnce(Client) -> Result<T, String>) -> Result<T, String> {
     let runtime = Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
     runtime.block_on(async {

@@ -17,7 +17,7 @@ pub struct Json<'a> {
 enum Parts<'a> {
     Object(BTreeMap<String, Json<'a>>),
     List(Vec<Json<'a>>),
-    /// What has no parts.
+    /// A value without parts.
     None,
 }
 

@@ -13,7 +13,7 @@ use hdrhistogram::Histogram;
 use crate::expectation::Failure;
 use crate::live;
 
-/// What became of the requests of one operation.
+/// The outcomes of the requests of one operation.
 #[derive(Clone, Debug)]
 pub struct Account {
     /// Arrivals that should start.
@@ -40,7 +40,7 @@ pub struct Account {
     pub refused: Histogram<u64>,
     /// From start to end, of the others, by what was wrong.
     pub failed: BTreeMap<Failure, Histogram<u64>>,
-    /// What no histogram could hold; they grow, so it is 0.
+    /// The number of durations that no histogram could hold; histograms grow, so it is 0.
     pub unrecorded: u64,
     /// Right answers by the second of the window in which they ended.
     pub ok_by_second: Vec<u64>,
@@ -154,7 +154,7 @@ impl Ledger {
         Rc::new(Self { start, slice, accounts, is_open, last_end: Cell::new(start), recent })
     }
 
-    /// What a view shows: sums, and the times since the call before. None where nobody looks.
+    /// Returns what a view shows: sums, and the times since the call before. None if there is no view.
     pub fn look(&self) -> Option<live::Sums> {
         let recent = self.recent.borrow_mut().as_mut().map(|recent| std::mem::replace(recent, slice_histogram()))?;
         let mut sums = live::Sums { recent: Some(recent), ..live::Sums::default() };
@@ -197,12 +197,12 @@ impl Ledger {
         self.last_end.get()
     }
 
-    /// What the accounts say now.
+    /// Returns the accounts as they are now.
     pub fn accounts(&self) -> Vec<Account> {
         self.accounts.borrow().clone()
     }
 
-    /// Whether a request has failed.
+    /// Returns true if a request has failed.
     pub fn has_failures(&self) -> bool {
         self.accounts.borrow().iter().any(|account| !account.failed.is_empty())
     }
@@ -220,7 +220,7 @@ pub struct Arrival {
     pub operation: usize,
     /// When it should start.
     pub intended: Instant,
-    /// When the client came to know of it.
+    /// The time at which the client noticed it.
     noticed: Instant,
 }
 

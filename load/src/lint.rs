@@ -20,7 +20,7 @@ struct Report {
     place: String,
     distributions: Vec<Distribution>,
     counts: BTreeMap<Count, Figure>,
-    /// What should have been read and was not.
+    /// The texts that should have been read and were not.
     unread: Vec<String>,
     /// Little's law holds, because all of its connections send the next request after a response.
     closed_loop: bool,
@@ -33,7 +33,7 @@ struct Report {
 /// Times of the same requests.
 #[derive(Debug, Default)]
 struct Distribution {
-    /// What they are times of, if not of all requests.
+    /// The subject of the times, if it is not all requests.
     name: String,
     times: Vec<(Statistic, Figure)>,
 }
@@ -52,7 +52,7 @@ const MAX: Statistic = Statistic::Quantile(1.0);
 /// A figure about all requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Count {
-    /// How long it took.
+    /// The duration of the run.
     Seconds,
     /// All requests that had an end, also by an error.
     Requests,
@@ -74,7 +74,7 @@ const ROUNDING: f64 = 0.02;
 /// A share of requests that does not change what is printed of the others.
 const NEGLIGIBLE: f64 = 0.001;
 
-/// What contradicts what in a report, each with the rule's name.
+/// Returns the contradictions in a report, each with the rule's name.
 pub fn report(text: &str) -> Vec<String> {
     // A byte order mark is no text.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);

@@ -1,4 +1,4 @@
-//! What goes on while it goes on: a line on standard error that is rewritten in place, or a line each second.
+//! The view of a run while it goes on: a line on standard error that is rewritten in place, or a line each second.
 //!
 //! Threads of the engine publish sums ten times a second and nothing for each request; no result comes from here. Like signals, the
 //! terminal belongs to the process, so the view is set here, and not handed from function to function.
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::clocks::Cpu;
 
-/// How it is shown.
+/// The style of the view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     /// A line that is rewritten twice a second, as wide as the terminal at most.
@@ -28,15 +28,15 @@ pub enum Style {
 }
 
 impl Style {
-    /// What suits standard error: the line of a terminal, lines of text on one that can rewrite none (`TERM` is `dumb` or not set), and
-    /// nothing where there is no terminal.
+    /// Returns the style that suits standard error: the line of a terminal, lines of text on one that can rewrite none (`TERM` is `dumb`
+    /// or not set), and none where there is no terminal.
     pub fn of_stderr() -> Option<Self> {
         let rewrites = std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb");
         std::io::stderr().is_terminal().then_some(if rewrites { Self::Terminal } else { Self::Plain })
     }
 }
 
-/// What a run is doing.
+/// The phase of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Phase {
     /// Starting the server.
@@ -107,19 +107,19 @@ fn shown() -> MutexGuard<'static, Option<State>> {
     SHOWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether anybody looks.
+/// Returns true if there is a view.
 pub fn is_shown() -> bool {
     shown().is_some()
 }
 
-/// What is measured from now on, against which process.
+/// Sets the scenario that is measured from now on, and the process that it is measured against.
 pub fn scenario(name: &str, is_open: bool, server: Option<u32>) {
     if let Some(state) = shown().as_mut() {
         *state = State { scenario: name.to_owned(), is_open, server, ..State::default() };
     }
 }
 
-/// What it does from now on.
+/// Sets the phase from now on.
 pub fn phase(phase: Phase) {
     if let Some(state) = shown().as_mut() {
         let same = std::mem::discriminant(&state.phase) == std::mem::discriminant(&phase);
@@ -128,7 +128,7 @@ pub fn phase(phase: Phase) {
     }
 }
 
-/// What a thread has counted in the window so far.
+/// Publishes what a thread has counted in the window so far.
 pub fn publish(thread: usize, mut sums: Sums) {
     if let Some(state) = shown().as_mut() {
         let earlier = state.threads.get_mut(&thread).and_then(|sums| sums.recent.take());

@@ -15,10 +15,10 @@ use crate::output::remark;
 use crate::pinning::started_on;
 use crate::scenario::{Over, Scenario, Slot, Storage};
 
-/// How long one that is there may take to say what it is.
+/// The timeout for a neighbour to identify itself.
 const TO_SAY: Duration = Duration::from_secs(5);
 
-/// What a server beside ours is.
+/// The kind of a server beside ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
     Nats { has_streams: bool },
@@ -56,7 +56,7 @@ impl What {
         }
     }
 
-    /// What is started.
+    /// Returns the broker to start.
     fn kind(self) -> Kind {
         match self {
             Self::Nats { has_streams } => Kind::Nats { jetstream: has_streams, configuration: String::new() },
@@ -66,7 +66,7 @@ impl What {
         }
     }
 
-    /// What one at an address says of itself: its version, and whether it has streams.
+    /// Returns the version that the server at an address reports, and true if it reports streams.
     ///
     /// # Errors
     /// Nobody listens there, or somebody else.
@@ -98,7 +98,7 @@ fn told_by_nats(address: SocketAddr) -> std::io::Result<Option<(String, bool)>> 
     Ok(info.and_then(|info| Some((info["version"].as_str()?.to_owned(), info["jetstream"] == true))))
 }
 
-/// One that wants a password first, which the server has and this program has not, is a Redis of a version that is not told.
+/// Returns the version. A Redis that wants a password first, which the server has and this program does not have, does not tell it.
 fn told_by_redis(address: SocketAddr) -> std::io::Result<Option<String>> {
     let mut reader = connected(address)?;
     reader.get_mut().write_all(b"INFO server\r\n")?;
@@ -146,7 +146,7 @@ pub struct Places {
     pub nats: Option<String>,
     /// `--redis-addr`.
     pub redis: Option<String>,
-    /// Whether they may be on other machines.
+    /// True if they may be on other machines.
     pub are_owned: bool,
 }
 
@@ -180,7 +180,7 @@ fn host_and_port(what: What, one: &str) -> Result<(String, u16), String> {
 
 impl Places {
     /// # Errors
-    /// What was given is no address, or one of another machine.
+    /// The given text is no address, or one of another machine.
     fn read(&self, what: What) -> Result<Place, String> {
         let text = match what {
             What::Nats { .. } => &self.nats,
@@ -295,7 +295,7 @@ impl Neighbours {
         self.all.iter().find(|one| matches!(one.what, What::Nats { .. })).map(|one| one.place.as_str())
     }
 
-    /// Whether registrations are in a Redis that was there.
+    /// Returns true if registrations are in a Redis that was there.
     pub fn keep_registrations(&self) -> bool {
         self.all.iter().any(|one| one.what == What::Redis && one.broker.is_none())
     }

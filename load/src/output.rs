@@ -1,4 +1,4 @@
-//! What a program says: its report on standard output, remarks on standard error.
+//! The output of a program: its report on standard output, remarks on standard error.
 //!
 //! A reader that goes, as `head` does, has read enough: that changes neither the run nor its exit code. Whatever else keeps standard output
 //! from being written (a full disk) is an error, but one of the end: what was measured is stored first. Like signals, both outputs belong

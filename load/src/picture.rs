@@ -1,8 +1,8 @@
-//! What the head of a picture says: its type and its size.
+//! The contents of the head of a picture: its type and its size.
 
 use serde::{Deserialize, Serialize};
 
-/// What a picture must be.
+/// The type and the size that a picture must have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Picture {
@@ -25,7 +25,7 @@ impl Picture {
         Some(Self { r#type: name.to_owned(), width, height })
     }
 
-    /// Whether a type is one of those that are read.
+    /// Returns true if its type is one of those that are read.
     pub fn is_readable(&self) -> bool {
         ["image/png", "image/jpeg"].contains(&self.r#type.as_str())
     }

@@ -21,13 +21,13 @@ use crate::result::{BesideRun, CheckRun};
 use crate::scenario::{Beside, Check, Scenario};
 use crate::server::take_along;
 
-/// How often a program is looked at.
+/// The interval at which a program is looked at.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How long a program may take to end once it is asked to.
+/// The timeout for a program to end once it is asked to.
 const TO_END: Duration = Duration::from_secs(60);
 
-/// How long a check may take.
+/// The timeout of a check.
 const TO_CHECK: Duration = Duration::from_secs(1800);
 
 /// Where a program is.
@@ -120,7 +120,7 @@ impl Programs {
     }
 }
 
-/// What arguments may name.
+/// The values that arguments may name.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'a> {
     /// The server's URL.

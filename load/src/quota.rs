@@ -19,7 +19,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 /// Over which the kernel gives a group its share, once each; microseconds.
 pub const PERIOD_US: u64 = 100_000;
 
-/// What is done when the pipe ends: processes go back to where they were, and the group is removed.
+/// The script that runs when the pipe ends: processes go back to where they were, and the group is removed.
 const TAKE_AWAY: &str = r#"
 trap '' INT TERM HUP
 read -r _

@@ -43,7 +43,7 @@ pub fn mixed(bits: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
-/// How rows are chosen.
+/// The distribution by which rows are chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Distribution {

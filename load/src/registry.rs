@@ -34,10 +34,10 @@ const SECONDS: f64 = 60.0;
 /// Requests before the window.
 const WARM_UP: u64 = 100;
 
-/// How long it takes at most from the registration of devices to the window; seconds.
+/// The longest time from the registration of devices to the window; seconds.
 const TO_BEGIN: f64 = 30.0;
 
-/// What is asked.
+/// The requests of the load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Asked {
     /// New devices
@@ -51,7 +51,7 @@ pub enum Asked {
     Mixed,
 }
 
-/// How subscribers over NATS have a message.
+/// The sign that a subscriber over NATS has a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Receipts {
     /// Somebody subscribed
@@ -64,16 +64,16 @@ pub enum Receipts {
 /// The numbers of a load test of registries.
 #[derive(Args, Clone, Debug)]
 pub struct Shape {
-    /// What is asked
+    /// The requests to send
     #[arg(value_enum, default_value_t)]
     pub asked: Asked,
     /// Messages come over JetStream, in the NATS of --nats-servers
     #[arg(long, requires = "nats_servers")]
     pub jetstream: bool,
-    /// How subscribers over NATS have a message
+    /// The sign that a subscriber over NATS has a message
     #[arg(long, value_enum, default_value_t, requires = "nats_servers", conflicts_with = "jetstream")]
     pub nats_receipts: Receipts,
-    /// How long a registration lasts, in seconds
+    /// The time to live of a registration, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..=31_536_000))]
     pub ttl: u32,
     /// To how many devices a message goes (of each tenant); several are a run each; mixed without it: to all that are registered by then
@@ -101,7 +101,7 @@ struct Shares {
     multicast: f64,
 }
 
-/// What of the numbers follows from others.
+/// The numbers that follow from others.
 struct Sizes {
     rate: f64,
     seconds: f64,
@@ -312,7 +312,7 @@ expect = {{ status = 200, {targets}equal = [["/targets", "/delivered"]] }}"#
     }
 }
 
-/// What the counters of each registry have to show of the operations that have a share. A multicast finds its targets in the registry, too.
+/// Returns what the counters of each registry must show of the operations with a share. A multicast finds its targets in the registry, too.
 fn effects(shares: Shares) -> String {
     let [register, enumerate, multicast] =
         [shares.register, shares.enumerate, shares.multicast].map(|share| share > 0.0);

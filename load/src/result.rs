@@ -1,4 +1,4 @@
-//! What a run stores: one JSON document, enough to judge it again without the run.
+//! The result of a run: one JSON document, enough to judge it again without the run.
 //!
 //! A statistic of nothing is null; unknown fields are refused when read, so that no figure from elsewhere hides in it. Files are created
 //! and never written over, and never go through the server that was measured (T25).
@@ -44,7 +44,7 @@ pub struct Run {
     pub scenario: Scenario,
     /// Open or closed (T7).
     pub r#loop: Loop,
-    /// What all connections negotiated; null over plain TCP.
+    /// The parameters of TLS that all connections negotiated; null over plain TCP.
     pub tls: Option<Negotiated>,
     /// The configuration that the server said it had; null where the server was there already.
     pub server_configuration: Option<Value>,
@@ -52,7 +52,7 @@ pub struct Run {
     pub processors: usize,
     /// The operations that were to be measured.
     pub plan: Vec<String>,
-    /// What was done before the window.
+    /// The preparation before the window.
     pub setup: Setup,
     /// The time that all figures are about.
     pub window: Window,
@@ -67,24 +67,24 @@ pub struct Run {
     pub throughput: f64,
     /// Of both sides.
     pub processes: Processes,
-    /// What the client can do, where that was measured; null where not.
+    /// The ceiling of the client, where that was measured; null where not.
     pub ceiling: Option<Ceiling>,
-    /// What the server held, once in each slice of the window, where it was started here.
+    /// The resources that the server held, once in each slice of the window, where it was started here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<Held>,
-    /// What the subscribers of change feeds were told.
+    /// The deliveries to the subscribers of change feeds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub feeds: Vec<Followed>,
-    /// What came of the promises of the stream whose events were acknowledged.
+    /// The outcomes of the promises of the stream whose events were acknowledged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promises: Option<Promises>,
-    /// How many requests each end of the server met in flight, which are censored; where it was ended on purpose.
+    /// The number of requests that each end of the server met in flight, which are censored; where it was ended on purpose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kills: Option<Vec<u64>>,
-    /// What the subscribers of the stream were told.
+    /// The deliveries to the subscribers of the stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subscribers: Option<Subscribed>,
-    /// What came of the messages that were sent.
+    /// The outcomes of the messages that were sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub multicasts: Option<Multicasts>,
     /// The servers beside ours that its slot needs.
@@ -104,13 +104,13 @@ pub struct Run {
     pub quota: Option<Limited>,
     /// The server's counters.
     pub counters: Counters,
-    /// What came of the objectives.
+    /// The outcomes of the objectives.
     pub objectives: Vec<Judged>,
-    /// Whether to believe it.
+    /// The validity of the run.
     pub validity: Validity,
     /// Rules that are broken, and how.
     pub broken: Vec<String>,
-    /// Whether Ctrl-C ended it.
+    /// True if Ctrl-C ended it.
     pub aborted: bool,
 }
 
@@ -122,9 +122,9 @@ pub struct BrokerRun {
     pub program: String,
     /// The version that it says it is.
     pub version: String,
-    /// Whether it was there before the run.
+    /// True if it was there before the run.
     pub was_there: bool,
-    /// What it used over the windows; null of one that was there.
+    /// The CPU time that it used over the windows; null of one that was there.
     pub cpu: Option<Cpu>,
 }
 
@@ -134,7 +134,7 @@ pub struct BrokerRun {
 pub struct BesideRun {
     /// Its name.
     pub program: String,
-    /// How often it was killed and started again.
+    /// The number of times that it was killed and started again.
     pub kills: u32,
     /// Why it did not run to the end, or did not end well.
     pub failure: Option<String>,
@@ -150,11 +150,11 @@ pub struct CheckRun {
     pub failure: Option<String>,
     /// The JSON that it printed.
     pub told: Value,
-    /// How long it took.
+    /// The duration of the check.
     pub seconds: f64,
 }
 
-/// What the subscribers of a stream were told, and asked for.
+/// The deliveries to the subscribers of a stream, and their requests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Subscribed {
@@ -166,7 +166,7 @@ pub struct Subscribed {
     pub kinds: Vec<Deliveries>,
 }
 
-/// What came of subscribers of one kind.
+/// The deliveries to subscribers of one kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Deliveries {
@@ -197,7 +197,7 @@ impl From<Delivered> for Deliveries {
     }
 }
 
-/// What came of messages, as answers say and as subscribers received them. Those of the warm-up are in what is wrong, and in no other figure.
+/// The outcomes of messages, as told by responses and as received. Those of the warm-up are in what is wrong, and in no other figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Multicasts {
@@ -227,7 +227,7 @@ pub struct Multicasts {
     pub stray: u64,
     /// Messages that were received of requests without an answer.
     pub of_unanswered: u64,
-    /// How often subscribers resumed: they were told that they are behind, or cut off while they read nothing.
+    /// The number of times that subscribers resumed: they were told that they are behind, or cut off while they read nothing.
     pub lagged: u64,
     /// Subscribers that the server ended, or refused.
     pub ended: u64,
@@ -239,7 +239,7 @@ pub struct Multicasts {
     pub by_fan_out: Vec<FanOut>,
 }
 
-/// What came of messages to so many targets.
+/// The outcomes of messages to so many targets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FanOut {
@@ -304,7 +304,7 @@ pub struct StageRun {
     pub processes: Processes,
 }
 
-/// How the server's processors were limited.
+/// The limit of the server's processors.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limited {
@@ -314,7 +314,7 @@ pub struct Limited {
     pub throttled_periods: Option<u64>,
 }
 
-/// What came of a run that was to be.
+/// The outcome of a planned run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Point {
     /// It was measured.
@@ -345,7 +345,7 @@ pub enum Loop {
     Closed,
 }
 
-/// What was done before the window.
+/// The preparation before the window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Setup {
@@ -363,7 +363,7 @@ pub struct Setup {
 pub struct Window {
     /// From the first intended start to the end of the last request, and not before requests were to start no more.
     pub seconds: f64,
-    /// How long the schedule, or the closed loop, was to start requests, or did until it was aborted; null if it ended by their number.
+    /// The time in which the schedule or the closed loop was to start requests, or did until it was aborted; null if their number ended it.
     pub arrivals_seconds: Option<f64>,
 }
 
@@ -373,12 +373,12 @@ pub struct Window {
 pub struct Cell {
     /// The operation.
     pub operation: String,
-    /// What came of it.
+    /// The state of the measurement.
     pub state: State,
     /// Why it did not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What became of its requests.
+    /// The outcomes of its requests.
     pub counts: Counts,
     /// Bytes of bodies that were received, counted.
     pub body_bytes_received: u64,
@@ -407,7 +407,7 @@ pub struct Cell {
     pub p99_by_slice: Vec<Option<u64>>,
 }
 
-/// What came of a planned measurement.
+/// The state of a planned measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
@@ -419,7 +419,7 @@ pub enum State {
     Skipped,
 }
 
-/// What became of requests.
+/// The outcomes of requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Counts {
@@ -448,11 +448,11 @@ fn is_zero(count: &u64) -> bool {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Statistics {
-    /// How many were measured.
+    /// The number of those measured.
     pub count: u64,
-    /// How many are later than any that was measured: dropped and censored ones.
+    /// The number of those later than any that was measured: dropped and censored ones.
     pub beyond: u64,
-    /// What could not be recorded.
+    /// The number of those that could not be recorded.
     pub overflow: u64,
     /// The least.
     pub min: u64,
@@ -498,13 +498,13 @@ pub struct Processes {
     /// Dropped arrivals that the client had not come to when arrivals ended, where that was later than they should have started.
     #[serde(default)]
     pub missed_arrivals: u64,
-    /// How long the client's threads were ready and had no processor, in all.
+    /// The time in which the client's threads were ready and had no processor, in all.
     pub client_run_queue_wait_seconds: Option<f64>,
     /// The users' own time between answers and requests, in all; null in an open loop.
     pub think_seconds: Option<f64>,
 }
 
-/// What the client can do: a run against the null server.
+/// The ceiling of the client: a run against the null server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ceiling {
@@ -525,7 +525,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// How much each has grown; none where they are not known.
+    /// Returns the growth of each counter; none where they are not known.
     pub fn grown(&self) -> Option<counters::Counters> {
         Some(counters::grown(self.before.as_ref()?, self.after.as_ref()?))
     }
@@ -537,16 +537,16 @@ impl Counters {
 pub struct Judged {
     /// As declared.
     pub objective: Objective,
-    /// What was measured, in the unit of the bound; null where there is nothing, or it is beyond all measured.
+    /// The measured value, in the unit of the bound; null where there is nothing, or it is beyond all measured.
     pub measured: Option<f64>,
     /// The interval of 95 % of a growth.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<[f64; 2]>,
-    /// What came of it.
+    /// The outcome.
     pub outcome: Outcome,
 }
 
-/// What came of an objective.
+/// The outcome of an objective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -560,7 +560,7 @@ pub enum Outcome {
     Blocked,
 }
 
-/// Whether to believe a run.
+/// The validity of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Validity {
@@ -715,7 +715,7 @@ impl Run {
         self.cells.iter().find(|cell| cell.operation == operation)
     }
 
-    /// What became of the requests that an objective is about; none if there is no such operation.
+    /// Returns the outcomes of the requests that an objective is about; none if there is no such operation.
     pub fn counts_of(&self, objective: &Objective) -> Option<Counts> {
         let about = |operation: &Operation| {
             let classes = &objective.classes;

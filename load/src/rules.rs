@@ -46,7 +46,7 @@ impl Findings {
     }
 }
 
-/// What is broken in what was measured, without what the run says of itself.
+/// Returns the rules that the measurements break, without what the run says of itself.
 pub fn broken(run: &Run) -> Vec<Broken> {
     let mut findings = Findings::default();
     findings.require("T18", (1..=FORMAT).contains(&run.format), || {
@@ -62,7 +62,7 @@ pub fn broken(run: &Run) -> Vec<Broken> {
     findings.0
 }
 
-/// What is broken in a stage, as if it were a run of its own; T3: all stages together are the run.
+/// Checks each stage as if it were a run of its own; T3: all stages together are the run.
 fn stages(run: &Run, findings: &mut Findings) {
     let (planned, ran) = (run.scenario.load.stages.len(), run.stages.len());
     findings.require("T2", ran == planned || run.aborted && ran < planned, || {
@@ -92,7 +92,7 @@ pub struct ClientBound {
     pub from: f64,
 }
 
-/// Whether the client was the bottleneck.
+/// Returns why the client was the bottleneck; none if it was not.
 pub fn client_bound(run: &Run) -> Option<ClientBound> {
     let throughout = |why| Some(ClientBound { why, from: 0.0 });
     let demand = run.processes.client_thread_demand.max(run.processes.busiest_client_thread);
@@ -140,7 +140,7 @@ pub fn quota_not_binding(run: &Run) -> Option<String> {
     }
 }
 
-/// Whether to believe a run.
+/// Returns the validity of a run.
 pub fn validity(run: &Run) -> Validity {
     match () {
         () if !broken(run).is_empty() => Validity::Invalid,

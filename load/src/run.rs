@@ -179,12 +179,12 @@ impl<'a> Filled<'a> {
 }
 
 impl Filled<'_> {
-    /// What the arguments of programs may name; none where the server was there.
+    /// Returns the values that the arguments of programs may name; none where the server was there.
     fn place(&self) -> Option<Place<'_>> {
         Some(Place { url: &self.server.url, folder: self.server.folder()? })
     }
 
-    /// What all servers have counted so far; none where one of them tells nobody.
+    /// Returns what all servers have counted so far; none if one of them does not report that.
     fn counters(&self) -> Option<counters::Counters> {
         let each: Option<Vec<_>> = [&self.client].into_iter().chain(&self.others).map(Client::counters).collect();
         each.map(|each| counters::sum(each.into_iter()))
@@ -218,7 +218,7 @@ impl Filled<'_> {
         Listening::start(scenario.listeners(), |http| self.server.target(http), nats, processors).map(Some)
     }
 
-    /// What came of the promises of the stream: everything is read back. None where nothing is acknowledged.
+    /// Judges the promises of the stream: everything is read back. None where nothing is acknowledged.
     fn promises(&self, scenario: &Scenario, appends: &[Appends]) -> Result<Option<Promises>, String> {
         let Some(stream) = scenario.acknowledged_stream() else { return Ok(None) };
         let read = self.client.read_back(stream, &self.stream_from)?;
@@ -254,7 +254,7 @@ pub struct Session<'a> {
     seconds: f64,
     think_seconds: f64,
     processes: Option<Processes>,
-    /// What each of the servers beside ours used, where it was started here.
+    /// The CPU time that each of the servers beside ours used, where it was started here.
     brokers: Vec<Option<Cpu>>,
     windows: u32,
     server_at_first: Option<Cpu>,
@@ -329,7 +329,7 @@ impl Session<'_> {
         Ok((measured, window))
     }
 
-    /// What all windows have measured, as a run of a scenario that is as long as all of them. At least one was measured.
+    /// Returns the measurements of all windows, as a run of a scenario that is as long as all of them. At least one was measured.
     pub fn end(self, scenario: &Scenario) -> Result<(Run, Vec<Account>), String> {
         let Filled { server, began, .. } = self.filled;
         let aborted = interrupt::is_asked();
@@ -419,7 +419,7 @@ impl Clocks {
         Ok(Self { at: Instant::now(), client, server, waited: clocks::run_queue_wait_seconds() })
     }
 
-    /// What both processes used since an earlier reading.
+    /// Returns what both processes used since an earlier reading.
     fn since(&self, earlier: &Self, measured: &Measured) -> Processes {
         let waited = self.waited.zip(earlier.waited);
         Processes {
@@ -436,7 +436,7 @@ impl Clocks {
     }
 }
 
-/// What some processes have used together; none of no process, or of one that has ended.
+/// Returns the CPU time that some processes have used together; none of no process, or of one that has ended.
 fn cpu_of_all(processes: &[u32]) -> Option<Cpu> {
     let used: Option<Vec<_>> = processes.iter().map(|process| Cpu::of(*process)).collect();
     used?.into_iter().reduce(|sum, one| sum.plus(&one))
@@ -518,7 +518,7 @@ fn window_of(load: &Load, seconds: f64, aborted: bool) -> Window {
     Window { seconds, arrivals_seconds: planned.map(|planned| if aborted { planned.min(seconds) } else { planned }) }
 }
 
-/// What a stage measured.
+/// Returns the measurements of a stage.
 fn of_stage(
     stage: &Stage,
     measured: &Measured,
@@ -538,7 +538,7 @@ fn of_stage(
     }
 }
 
-/// What both processes used in two windows.
+/// Returns what both processes used in two windows.
 fn both(one: &Processes, other: &Processes) -> Processes {
     let waited = one.client_run_queue_wait_seconds.zip(other.client_run_queue_wait_seconds);
     Processes {
@@ -554,7 +554,7 @@ fn both(one: &Processes, other: &Processes) -> Processes {
     }
 }
 
-/// What became of the requests of the warm-up, of which none may fail.
+/// Returns the outcomes of the requests of the warm-up, of which none may fail.
 fn all_right(accounts: &[Account]) -> Result<Counts, String> {
     let counts = accounts.iter().fold(Counts::default(), |sum, account| sum.plus(&Counts::of(account)));
     match counts.ok < counts.scheduled {
@@ -563,8 +563,8 @@ fn all_right(accounts: &[Account]) -> Result<Counts, String> {
     }
 }
 
-/// Refuses effects on counters that the server has not (T13). Those of a route are there once it has answered: what the warm-up did not
-/// ask for may still come.
+/// Refuses effects on counters that the server does not have (T13). Those of a route are there once it has answered: what the warm-up did
+/// not ask for may still come.
 fn effects_can_be_seen(
     scenario: &Scenario,
     counters: Option<&counters::Counters>,

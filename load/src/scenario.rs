@@ -1,4 +1,4 @@
-//! What a load test does, as TOML: data, load, operations with what must come back, effects that the server must show, objectives.
+//! The description of a load test, as TOML: data, load, operations with what must come back, effects that the server must show, objectives.
 //!
 //! Whatever is wrong is refused before anything runs, with file, key and reason: a scenario that is half understood measures
 //! something else. The same structure, as it was run, stands in the result.
@@ -42,22 +42,22 @@ pub const QUANTILES: [f64; 6] = [0.5, 0.9, 0.95, 0.99, 0.995, 0.999];
 pub struct Scenario {
     /// One word; results are named after it.
     pub name: String,
-    /// What it is for, in a sentence.
+    /// The purpose, in a sentence.
     pub about: String,
     /// Which HTTP is spoken.
     #[serde(default)]
     pub http: Http,
-    /// Whether it is spoken over TLS.
+    /// True for HTTP over TLS.
     #[serde(default = "yes")]
     pub tls: bool,
     /// Where registrations are, and over what messages come; without it in our own storage, and over Server-Sent Events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slot: Option<Slot>,
-    /// What is in the server before.
+    /// The data in the server before the load.
     pub data: Data,
-    /// How much is asked, for how long.
+    /// The load on the server, and its duration.
     pub load: Load,
-    /// What is asked.
+    /// The kinds of requests.
     pub operations: Vec<Operation>,
     /// The change feeds that are followed meanwhile.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -65,7 +65,7 @@ pub struct Scenario {
     /// The subscribers of the stream, to whom every acknowledged event has to come, or those to whom messages are sent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub subscribers: Vec<Subscribers>,
-    /// How the server is ended meanwhile.
+    /// The ends and restarts of the server meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restarts: Option<Restarts>,
     /// Programs that run beside the load.
@@ -74,19 +74,19 @@ pub struct Scenario {
     /// Programs that check afterwards what came of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<Check>,
-    /// What the server's own counters must show afterwards.
+    /// The effects that the server's own counters must show afterwards.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub effects: Vec<Effect>,
-    /// What must be reached.
+    /// The goals that must be reached.
     #[serde(default)]
     pub objectives: Vec<Objective>,
-    /// What is varied from run to run.
+    /// The parameters that are varied from run to run.
     #[serde(default, skip_serializing_if = "Sweep::is_empty")]
     pub sweep: Sweep,
     /// Which of its repeats a run is, from 1 on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeat: Option<u32>,
-    /// What belongs here and cannot be measured, and why.
+    /// The measurements that belong here and cannot be made, and why.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub not_run: BTreeMap<String, String>,
 }
@@ -97,7 +97,7 @@ pub struct Scenario {
 pub struct Feed {
     /// Its path and query.
     pub path: String,
-    /// How many connections.
+    /// The number of connections.
     pub subscribers: usize,
 }
 
@@ -119,7 +119,7 @@ pub enum Http {
     Two,
 }
 
-/// What is in the server before: rows that follow from their numbers, written by the run itself, and counted afterwards.
+/// The data in the server before the load: rows that follow from their numbers, written by the run itself, and counted afterwards.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Data {
@@ -144,10 +144,10 @@ pub struct Data {
     pub spare: u64,
     /// A row, or an event, as JSON.
     pub row: Template,
-    /// How requests choose among the rows that stay.
+    /// The distribution by which requests choose among the rows that stay.
     #[serde(default)]
     pub distribution: Distribution,
-    /// What is uploaded beside each row. (In results of before it was one, `blob`.)
+    /// The blobs that are uploaded beside each row. (In results of before it was one, `blob`.)
     #[serde(default, alias = "blob", deserialize_with = "one_or_more", skip_serializing_if = "Vec::is_empty")]
     pub blobs: Vec<Blob>,
     /// Rows of other tables, to which those of the table lead; no request takes them away.
@@ -184,10 +184,10 @@ impl Storage {
 pub struct Blob {
     /// Where they are.
     pub path: Template,
-    /// What they are: a text, or a file beside the scenario.
+    /// The content: a text, or a file beside the scenario.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<Template>,
-    /// What they are, in place of a text.
+    /// The content, in place of a text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<File>,
     /// Their media type.
@@ -223,7 +223,7 @@ pub struct Related {
     pub row: Template,
 }
 
-/// How much is asked, for how long. With a schedule the loop is open: requests start when the schedule says so. Without one it is
+/// The load on the server, and its duration. With a schedule the loop is open: requests start when the schedule says so. Without one it is
 /// closed: each connection asks again when it has its answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -242,7 +242,7 @@ pub struct Load {
     /// Random arrivals at the schedule's rate.
     #[serde(default)]
     pub poisson: bool,
-    /// How long a closed loop starts requests.
+    /// The time for which a closed loop starts requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
     /// After how many requests a closed loop ends.
@@ -257,10 +257,10 @@ pub struct Load {
     /// Requests before the window, of which none may fail.
     #[serde(default = "thousand_requests")]
     pub warm_up_requests: u64,
-    /// How long one request may take.
+    /// The timeout of one request.
     #[serde(default = "thirty")]
     pub timeout_seconds: f64,
-    /// How long is waited for what is in flight at the end.
+    /// The longest wait for what is in flight at the end.
     #[serde(default = "thirty")]
     pub drain_seconds: f64,
     /// Servers over one database, among which the connections are spread.
@@ -295,12 +295,12 @@ fn thirty() -> f64 {
 }
 
 impl Load {
-    /// Whether requests start when a schedule says so.
+    /// Returns true if requests start when a schedule says so.
     pub fn is_open(&self) -> bool {
         self.schedule.is_some()
     }
 
-    /// How long requests are started, where that is known before; seconds.
+    /// Returns the time for which requests are started, where that is known before; seconds.
     pub fn arrivals_seconds(&self) -> Option<f64> {
         let of_stages = || self.stages.iter().map(|stage| stage.seconds).reduce(|sum, seconds| sum + seconds);
         self.schedule.as_ref().map(Schedule::seconds).or(self.seconds).or_else(of_stages)
@@ -316,7 +316,7 @@ impl Load {
         self.arrivals_seconds().map(|seconds| Duration::from_secs_f64((seconds / 60.0).max(1.0)))
     }
 
-    /// How many requests can be in flight: the users of a closed loop.
+    /// Returns the number of requests that can be in flight: the users of a closed loop.
     pub fn slots(&self) -> usize {
         self.connections * self.streams
     }
@@ -326,7 +326,7 @@ impl Load {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Operation {
-    /// What it is called.
+    /// The name.
     pub name: String,
     /// Its share of all requests, over the sum of all weights.
     pub weight: f64,
@@ -337,7 +337,7 @@ pub struct Operation {
     /// The body, and its content type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Template>,
-    /// What stands in the body where it has `{items}`.
+    /// The list that stands in the body where it has `{items}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub items: Option<Items>,
     /// The content type of the body.
@@ -346,24 +346,24 @@ pub struct Operation {
     /// Which row it is about.
     #[serde(default)]
     pub row: Row,
-    /// What kind of work it is, for mixes; without it GET reads and all else writes.
+    /// The kind of work, for mixes; without it GET reads and all else writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<Class>,
-    /// What an answer must be.
+    /// The conditions that a response must meet.
     pub expect: Expectation,
     /// Where its answer says that its events stand, which are read back after the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acknowledges: Option<Acknowledges>,
-    /// How the server refuses it.
+    /// The response by which the server refuses it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refusal: Option<RefusedBy>,
-    /// Whether a user sends a request without an answer again, as it was, until it has one.
+    /// True if a user sends a request without a response again, as it was, until it has one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub retry: bool,
-    /// Whether the client has what it asks for: it sends the `ETag` that the path had before the warm-up as `If-None-Match`.
+    /// True if the client has what it asks for: it sends the `ETag` that the path had before the warm-up as `If-None-Match`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub revalidate: bool,
-    /// What the same user asks next, as part of the same operation, before it has its end.
+    /// The next requests of the same user, as part of the same operation, before it has its end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub follow: Vec<Follow>,
 }
@@ -375,12 +375,12 @@ impl Operation {
         Some(body.with(row, call, |text| self.items.iter().for_each(|items| items.write(row, text))))
     }
 
-    /// Whether it sends a message: its body has a place for the number of the request, by which subscribers know it.
+    /// Returns true if it sends a message: its body has a place for the number of the request, by which subscribers know it.
     pub fn sends(&self) -> bool {
         self.body.as_ref().is_some_and(Template::has_call)
     }
 
-    /// What kind of work it is.
+    /// Returns the kind of work.
     pub fn class(&self) -> Class {
         self.class.unwrap_or(if self.method == "GET" { Class::Read } else { Class::Write })
     }
@@ -427,7 +427,7 @@ pub enum Row {
     Spare,
 }
 
-/// What a counter of the server must show: so many steps for each success of these operations, or for each that was refused.
+/// The steps that a counter of the server must show: so many for each success of these operations, or for each that was refused.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Effect {
@@ -440,7 +440,7 @@ pub struct Effect {
     /// Which of their requests are.
     #[serde(default, skip_serializing_if = "Of::is_ok")]
     pub of: Of,
-    /// Whether more steps are as good.
+    /// True if more steps are as good.
     #[serde(default)]
     pub at_least: bool,
     /// Where registrations are, if it is to be seen only there.
@@ -459,7 +459,7 @@ pub enum Steps {
 }
 
 impl Steps {
-    /// How many; 0 where it is not decided yet.
+    /// Returns the number of steps; 0 where it is not decided yet.
     pub fn number(&self) -> f64 {
         match self {
             Self::Number(number) => *number,
@@ -468,7 +468,7 @@ impl Steps {
     }
 }
 
-/// What must be reached; declared before the run.
+/// A goal that must be reached; declared before the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Objective {
@@ -484,7 +484,7 @@ pub struct Objective {
     /// Which of `sweep.fan_out` it is of; none is all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fan_out: Option<u64>,
-    /// What is looked at.
+    /// The bound on what was measured.
     pub bound: Bound,
 }
 
@@ -529,16 +529,16 @@ pub enum Bound {
         /// In milliseconds.
         at_most_ms: f64,
     },
-    /// How much something grows after the first third of the run.
+    /// The growth of something after the first third of the run.
     Growth {
-        /// What.
+        /// The quantity.
         of: Growing,
         /// As a share of its median.
         at_most: f64,
     },
 }
 
-/// What must not grow with the age of a run.
+/// A quantity that must not grow with the age of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Growing {
@@ -559,7 +559,7 @@ pub struct Refusal {
     pub file: String,
     /// The key that is wrong, from the root.
     pub key: String,
-    /// What is wrong, and what would be right.
+    /// The fault, and what would be right.
     pub reason: String,
 }
 
@@ -624,7 +624,7 @@ impl Scenario {
         beside.chain(self.checks.iter().map(|check| check.program.as_str()))
     }
 
-    /// What is wrong with what could be read: a key, and the reason.
+    /// Returns the fault in what could be read: a key, and the reason.
     pub fn fault(&self) -> Option<(String, String)> {
         let of = |key: &str, reason: &str| (key.to_owned(), reason.to_owned());
         self.load_fault()

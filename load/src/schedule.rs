@@ -24,21 +24,21 @@ pub enum Schedule {
     Constant {
         /// Requests a second.
         rate: f64,
-        /// How long.
+        /// The duration.
         seconds: f64,
     },
     /// From one rate to the next in straight lines, each as long as the others.
     Ramp {
         /// At least two.
         rates: Vec<f64>,
-        /// How long in all.
+        /// The total duration.
         seconds: f64,
     },
     /// One rate after the other, each as long as the others.
     Step {
         /// At least one.
         rates: Vec<f64>,
-        /// How long in all.
+        /// The total duration.
         seconds: f64,
     },
     /// In each period first a burst, then the base rate.
@@ -47,18 +47,18 @@ pub enum Schedule {
         rate: f64,
         /// Between bursts.
         base: f64,
-        /// How long a burst is.
+        /// The duration of a burst.
         burst_seconds: f64,
         /// From burst to burst.
         period_seconds: f64,
-        /// How long in all.
+        /// The total duration.
         seconds: f64,
     },
     /// One rate, and over time nothing may grow.
     Sustained {
         /// Requests a second.
         rate: f64,
-        /// How long.
+        /// The duration.
         seconds: f64,
     },
 }
@@ -76,7 +76,7 @@ impl Piece {
         (self.from + self.to) / 2.0 * self.seconds
     }
 
-    /// How many have been at a time of the schedule.
+    /// Returns the number of arrivals until a time of the schedule.
     fn until(&self, time: f64) -> f64 {
         let into = (time - self.start).max(0.0);
         let slope = (self.to - self.from) / self.seconds;
@@ -121,7 +121,7 @@ impl Schedule {
         (self.arrivals() < 1.0).then_some(("rate", "no request would ever start"))
     }
 
-    /// How long arrivals go on.
+    /// Returns the time for which arrivals go on.
     pub fn seconds(&self) -> f64 {
         match self {
             Self::Constant { seconds, .. }
@@ -243,8 +243,8 @@ impl Iterator for Times {
 }
 
 impl Times {
-    /// How many are still to come in each second of the schedule, where only each so-manieth of them counts; of a Poisson process so many
-    /// as its rate has.
+    /// Returns the number of arrivals still to come in each second of the schedule, where only every `each`-th counts; of a Poisson process
+    /// as many as its rate has.
     pub fn by_second(mut self, each: u64) -> Vec<u64> {
         let end = self.pieces.last().map_or(0.0, |piece| piece.start + piece.seconds);
         let mut passed = 0;

@@ -1,6 +1,6 @@
 //! The highest rate that is still good enough: doubled until it is not, then by bisection.
 //!
-//! What comes out is a bracket, not a number: the highest rate that was good and the lowest that was not.
+//! The result is a bracket, not a number: the highest rate that was good and the lowest that was not.
 
 /// Between what was found good and what was not.
 #[derive(Clone, Copy, Debug, PartialEq)]

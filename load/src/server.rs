@@ -28,7 +28,7 @@ use crate::scenario::{Http, Scenario};
 use crate::tls::{Tls, Trust};
 use crate::url::Url;
 
-/// What a helper does when this program ends, however it does, and has not stopped the server.
+/// The script of a helper that acts when this program ends, however it does, and has not stopped the server.
 const TAKE_ALONG: &str = r#"
 trap '' INT TERM HUP
 read -r _ && exit
@@ -39,22 +39,22 @@ kill -KILL "-$1"
 /// Where a server listens that is started: at a port that is free.
 const ANY_PORT: &str = "127.0.0.1:0";
 
-/// How long one address of a server may take to accept a connection.
+/// The timeout for one address of a server to accept a connection.
 const TO_CONNECT: Duration = Duration::from_secs(10);
 
-/// How many connections a started server takes beside those of a scenario: the one that fills it, and those that it has not yet seen end.
+/// The number of connections of a started server beside those of a scenario: the one that fills it, and those that it has not yet seen end.
 const CONNECTIONS_BESIDE: u64 = 100;
 
-/// How many bytes of what a server says are kept.
+/// The number of bytes that are kept of what a server says.
 const KEPT_BYTES: usize = 4096;
 
-/// How many lines of them are quoted.
+/// The number of lines of them that are quoted.
 const QUOTED_LINES: usize = 4;
 
-/// How long a server is stopped before it is killed.
+/// The time for which a server is stopped before it is killed.
 const TO_WAIT: Duration = Duration::from_millis(50);
 
-/// How long is waited for the end of a server whose connections have ended.
+/// The longest wait for the end of a server whose connections have ended.
 const TO_END: Duration = Duration::from_millis(500);
 
 /// A server that requests go to.
@@ -72,7 +72,7 @@ pub struct Server {
     reach: Arc<Reach>,
     /// The processors of both sides, where they have their own.
     pub pinned: Option<Pinned>,
-    /// What limits its processors, where something does. It is taken away first: with all processors a server stops at once.
+    /// The limit of its processors, where there is one. It is taken away first: with all processors a server stops at once.
     pub quota: Option<Quota>,
     started: Option<Started>,
     /// Further ones over the same database.
@@ -256,7 +256,7 @@ impl Server {
         }
     }
 
-    /// Whether it can respond, as far as that is known of a server that was started here.
+    /// Checks that it can respond, as far as that is known of a server that was started here.
     ///
     /// # Errors
     /// Why it cannot: it can no longer be reached, or is stopped.
@@ -312,7 +312,7 @@ impl Server {
         self.others = others;
     }
 
-    /// Whether it is spoken to over TLS.
+    /// Returns true if connections to it use TLS.
     pub fn has_tls(&self) -> bool {
         self.place.tls
     }
@@ -422,7 +422,7 @@ impl Started {
         Err(format!("the server was not ready within 60 s{stopped}{}", self.last_words()))
     }
 
-    /// How it ended, if it has, or is about to: connections of a process end before it does.
+    /// Returns how it ended, if it has, or is about to: connections of a process end before it does.
     fn ended(&self) -> Option<String> {
         let begun = Instant::now();
         loop {
@@ -434,13 +434,13 @@ impl Started {
         }
     }
 
-    /// Whether it was stopped, and not continued (the state T in `/proc/PID/stat`).
+    /// Returns true if it was stopped, and not continued (the state T in `/proc/PID/stat`).
     fn is_stopped(&self) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process().child.id())).unwrap_or_default();
         stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
     }
 
-    /// What it said last, in quotation marks; empty if it said nothing.
+    /// Returns what it said last, in quotation marks; empty if it said nothing.
     fn last_words(&self) -> String {
         match self.process().said.last_lines() {
             lines if lines.is_empty() => String::new(),
@@ -470,7 +470,7 @@ impl Drop for Started {
     }
 }
 
-/// What a process says on standard error: the end of it, read by a thread, so that it never waits for us.
+/// The end of the standard error of a process, read by a thread, so that the process never waits for us.
 #[derive(Debug)]
 struct Said {
     kept: Arc<Mutex<Vec<u8>>>,
@@ -526,7 +526,7 @@ fn lose_with(process: u32, reach: Arc<Reach>) {
     });
 }
 
-/// How a process ended.
+/// Returns how a process ended.
 fn how(status: ExitStatus) -> String {
     match (status.signal(), status.code()) {
         (Some(9), _) => "was ended by signal 9 (SIGKILL), as the system does where memory runs out".to_owned(),
@@ -539,7 +539,7 @@ fn how(status: ExitStatus) -> String {
 /// The configuration that a server has printed.
 ///
 /// # Errors
-/// What it said instead.
+/// There is none; the text quotes what it said instead.
 fn configuration(binary: &Path, printed: &Output) -> Result<Value, String> {
     serde_json::from_slice::<Value>(&printed.stdout).ok().filter(Value::is_object).ok_or_else(|| {
         let said = String::from_utf8_lossy(&printed.stderr).trim().replace(char::is_control, " ");

@@ -86,7 +86,7 @@ fn write_log(file: &mut fs::File, run: &Run, accounts: &[Account]) -> io::Result
     Ok(())
 }
 
-/// How the statistics of a run are not those of the histograms in a log.
+/// Returns the differences between the statistics of a run and those of the histograms in a log.
 pub fn differences(run: &Run, log: &[u8]) -> Result<Vec<String>, String> {
     let histograms = read(log)?;
     let mut found = Vec::new();

@@ -137,7 +137,7 @@ fn write_run(run: &Run, out: &mut String) -> std::fmt::Result {
     }
 }
 
-/// How the server was limited, and where a time is one of the kernel's and not of the server's: about a multiple of its period.
+/// Writes how the server was limited, and where a time is one of the kernel's and not of the server's: about a multiple of its period.
 fn write_quota(run: &Run, out: &mut String) -> std::fmt::Result {
     let (Some(cpus), Some(quota)) = (run.scenario.load.server_cpus, &run.quota) else { return Ok(()) };
     let used = run.processes.server.map_or(0.0, |cpu| cpu.seconds()) / run.window.seconds;
@@ -222,7 +222,7 @@ fn total(run: &Run) -> Vec<String> {
     counted(run, "all", 1.0, &run.total, bytes)
 }
 
-/// What has no value.
+/// Returns the text for a value that is absent.
 fn absent() -> String {
     "-".to_owned()
 }
@@ -281,7 +281,7 @@ fn write_processes(run: &Run, out: &mut String) -> std::fmt::Result {
     writeln!(out, "ok/s in each 5 s: {}", pieces.join(" "))
 }
 
-/// What the server says of itself: its own time, and its calls into the storage.
+/// Writes what the server says of itself: its own time, and its calls into the storage.
 fn write_server(run: &Run, out: &mut String) -> std::fmt::Result {
     let Some(grown) = run.counters.grown() else { return writeln!(out, "server's counters: not known") };
     let mut timed = false;
@@ -342,7 +342,7 @@ fn write_brokers(run: &Run, out: &mut String) -> std::fmt::Result {
     writeln!(out, "\n")
 }
 
-/// What came to the subscribers of a stream, and how long it took from the intended start of an append and from its start.
+/// Writes what came to the subscribers of a stream, and how long it took from the intended start of an append and from its start.
 fn write_subscribers(run: &Run, out: &mut String) -> std::fmt::Result {
     let Some(subscribed) = &run.subscribers else { return Ok(()) };
     for (kind, planned) in subscribed.kinds.iter().zip(run.scenario.followers()) {
@@ -366,7 +366,7 @@ fn write_subscribers(run: &Run, out: &mut String) -> std::fmt::Result {
     Ok(())
 }
 
-/// What came of messages, over all and by fan-out, and how long they took to the last subscriber.
+/// Writes the outcomes of messages, over all and by fan-out, and how long they took to the last subscriber.
 fn write_multicasts(run: &Run, out: &mut String) -> std::fmt::Result {
     let Some(found) = &run.multicasts else { return Ok(()) };
     let counts = [
@@ -405,7 +405,7 @@ fn write_multicasts(run: &Run, out: &mut String) -> std::fmt::Result {
     write_rows(out, &rows)
 }
 
-/// What came of each promise of a stream.
+/// Writes the outcome of each promise of a stream.
 fn write_promises(run: &Run, out: &mut String) -> std::fmt::Result {
     let Some(promises) = &run.promises else { return Ok(()) };
     let mut rows = vec![["promise", "", "checked", "wrong"].map(str::to_owned).to_vec()];
@@ -532,7 +532,7 @@ fn target(run: &Run) -> Option<(f64, String)> {
     })
 }
 
-/// What came of the messages of each run that sent some.
+/// Writes the outcomes of the messages of each run that sent some.
 fn write_messages(runs: &[Run], out: &mut String) -> std::fmt::Result {
     let heads = [
         "run",

@@ -38,27 +38,27 @@ impl Template {
         self.with(row, 0, |_| {})
     }
 
-    /// Whether it is no text at all.
+    /// Returns true if it is no text at all.
     pub fn is_empty(&self) -> bool {
         self.text.is_empty()
     }
 
-    /// Whether its text follows from a row alone.
+    /// Returns true if its text follows from a row alone.
     pub fn is_of_row(&self) -> bool {
         !(self.has_items() || self.has_call() || self.has_fan_out())
     }
 
-    /// Whether it has a place for a list.
+    /// Returns true if it has a place for a list.
     pub fn has_items(&self) -> bool {
         self.parts.contains(&Part::Items)
     }
 
-    /// Whether it has a place for the number of a request.
+    /// Returns true if it has a place for the number of a request.
     pub fn has_call(&self) -> bool {
         self.parts.contains(&Part::Call)
     }
 
-    /// Whether it has a place for what is varied.
+    /// Returns true if it has a place for the varied number, `{fan_out}`.
     pub fn has_fan_out(&self) -> bool {
         self.parts.contains(&Part::FanOut)
     }
@@ -176,7 +176,7 @@ fn part(name: &str) -> Result<Part, String> {
     ))
 }
 
-/// What stands behind the `n`: a divisor, a modulus, a number that is added, in this order, each there or not.
+/// Reads what stands behind the `n`: a divisor, a modulus, a number that is added, in this order, each there or not.
 fn row_number(arithmetic: &str, number: impl Fn(&str) -> Option<u64>) -> Option<Part> {
     let (arithmetic, sum) = match arithmetic.split_once('+') {
         Some((before, sum)) => (before, number(sum)?),

@@ -31,7 +31,7 @@ pub enum Trust {
     Everyone,
 }
 
-/// What a handshake came to.
+/// The result of a handshake.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Negotiated {
@@ -88,13 +88,13 @@ impl Tls {
         }
     }
 
-    /// What the connections so far negotiated; none before the first.
+    /// Returns the result of the handshakes so far; none before the first.
     pub fn negotiated(&self) -> Option<&Negotiated> {
         self.negotiated.get()
     }
 }
 
-/// What a handshake failed by, where the library names only the byte that it did not expect.
+/// Says why a handshake failed, where the library names only the byte that it did not expect.
 fn in_words(error: io::Error) -> io::Error {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     match inner {
@@ -123,7 +123,7 @@ fn roots(file: &std::path::Path) -> Result<RootCertStore, String> {
 }
 
 impl Negotiated {
-    /// Whether this version of HTTP is what was agreed on; a server that does not choose speaks HTTP/1.1.
+    /// Returns true if this version of HTTP is what was agreed on; a server that does not choose speaks HTTP/1.1.
     pub fn carries(&self, http: Http) -> bool {
         self.alpn.as_deref().map_or(http == Http::One, |chosen| chosen == alpn(http))
     }

@@ -12,7 +12,7 @@ use http::uri::Authority;
 /// Where a server is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
-    /// Whether it is spoken to over TLS: `https`.
+    /// True for HTTP over TLS: `https`.
     pub tls: bool,
     /// A name in lower case, or an address (one of version 6 without its brackets).
     pub host: String,

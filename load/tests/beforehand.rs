@@ -1,4 +1,4 @@
-//! What can be known before a run is refused before it, and what was measured is seen even if it cannot be stored.
+//! A fault that can be known before a run is refused before it, and what was measured is seen even if it cannot be stored.
 
 use std::collections::BTreeSet;
 use std::path::Path;

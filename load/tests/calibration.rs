@@ -1,4 +1,4 @@
-//! What the client can do is measured against the null server, and runs of the same kind are judged by it.
+//! The ceiling of the client is measured against the null server, and runs of the same kind are judged by it.
 
 use std::path::Path;
 use std::process::{Command, Output};

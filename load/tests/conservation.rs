@@ -7,7 +7,7 @@ use strata_load::expectation::Failure;
 use strata_load::ledger::Ledger;
 use tokio::task::{JoinSet, LocalSet, yield_now};
 
-/// How long an arrival waits, how long its request takes, whether it is right; in turns of the runtime.
+/// Generates the wait of each arrival, the time that its request takes, and whether it is right; the times in turns of the runtime.
 fn requests() -> impl Strategy<Value = Vec<(u64, u64, bool)>> {
     prop::collection::vec((0..50u64, 0..50u64, any::<bool>()), 1..60)
 }

@@ -16,7 +16,7 @@ const DEVICES: usize = 8;
 /// Behind so many messages a device is told that it is behind, or ended.
 const BEFORE: usize = 10;
 
-/// What it does wrong: with one message of ten, or with `d0`.
+/// The fault of the server: with one message of ten, or with `d0`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing.
@@ -73,9 +73,9 @@ struct Held {
     fault: Fault,
     through: Option<Through>,
     messages: u64,
-    /// What each device is sent, and from when on it may be told.
+    /// The messages to each device, and the time from which on it may be told.
     logs: [Vec<(Instant, Value)>; DEVICES],
-    /// Whether somebody listens to each.
+    /// True for each device that somebody listens to.
     live: [bool; DEVICES],
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What becomes of a request.
+/// The outcome of a request.
 #[derive(Clone, Copy)]
 pub enum Fault {
     /// The right answer.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::faulty_server::{answer, request};
 
-/// What it does wrong.
+/// The fault of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing.
@@ -58,7 +58,7 @@ pub enum Fault {
     NoRecord,
 }
 
-/// What it holds.
+/// The state of the server.
 struct Held {
     fault: Fault,
     partitions: Vec<Vec<Value>>,
@@ -67,7 +67,7 @@ struct Held {
     products: usize,
     singles: u64,
     bulks: u64,
-    /// Whether an event at offset 30 has come.
+    /// True if an event at offset 30 has come.
     was_odd: bool,
     counters: BTreeMap<&'static str, u64>,
 }

@@ -1,4 +1,4 @@
-//! What a run says while it goes on: nothing to a pipe unless it is asked to, one line a second, or a line of a terminal.
+//! The output of a run while it goes on: nothing to a pipe unless it is asked to, one line a second, or a line of a terminal.
 
 use std::process::{Command, Stdio};
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::faulty_server::{self, Fault};
 
-/// What `load run` says on standard error, against the server with scripted faults.
+/// Returns what `load run` says on standard error, against the server with scripted faults.
 fn said(flags: &[&str], envs: &[(&str, &str)]) -> String {
     let url = faulty_server::start(|number| if number % 10 == 9 { Fault::Unavailable } else { Fault::None });
     let folder = tempfile::tempdir().unwrap();

@@ -105,7 +105,7 @@ fn whatever_prints_can_be_cut_off() {
     }
 }
 
-/// What a terminal gets on its screen, of so many columns and this TERM (none if it is empty).
+/// Returns what a terminal gets on its screen, of so many columns and this TERM (none if it is empty).
 fn on_a_terminal(term: &str, columns: u16, flags: &[&str]) -> Option<String> {
     let folder = tempfile::tempdir().unwrap();
     let mut words = run(folder.path());

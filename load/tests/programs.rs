@@ -112,7 +112,7 @@ fn without_a_program_a_scenario_is_skipped() {
     );
 }
 
-/// Whether there is a shell whose last argument is a process group.
+/// Returns true if there is a shell whose last argument is a process group.
 fn has_helper(group: u32) -> bool {
     let commands =
         fs::read_dir("/proc").unwrap().flatten().filter_map(|process| fs::read(process.path().join("cmdline")).ok());

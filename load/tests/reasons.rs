@@ -118,7 +118,7 @@ fn the_server_is_built_as_a_person_builds_it() {
     assert!(!said.contains("CARGO_PKG_NAME") && !said.contains("CARGO_MANIFEST_DIR"), "{said}");
 }
 
-/// How many rows a server has read that speaks plain HTTP and says in a file where.
+/// Returns the number of rows that a server has read that speaks plain HTTP and says in a file where.
 fn gets(ready: &Path) -> u64 {
     let url = fs::read_to_string(ready).unwrap_or_default();
     url.trim().strip_prefix("http://").and_then(|address| counter(address, "gets")).unwrap_or(0)

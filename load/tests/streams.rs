@@ -1,4 +1,4 @@
-//! What a scenario asks of a stream, and each fault of a server of streams by the check that names it.
+//! The demands of a scenario on a stream, and each fault of a server of streams by the check that names it.
 
 use strata_load::result::{Outcome, Run};
 use strata_load::run::run;

@@ -1,4 +1,4 @@
-//! What a rate means: throughput is over the time that was scheduled, arrivals end when they were told to, and a signal ends them at once.
+//! The meaning of a rate: throughput is over the scheduled time, arrivals end when they were told to, and a signal ends them at once.
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -20,7 +20,7 @@ use strata_load::tls::Negotiated;
 /// A wrong result.
 #[derive(Deserialize)]
 struct Wrong {
-    /// What happened.
+    /// The error, in words.
     story: String,
     /// The rule that names it.
     rule: String,

@@ -12,7 +12,7 @@ const DESCRIPTION_BYTES: usize = 900;
 /// Categories in a data set.
 pub const CATEGORIES: u64 = 100;
 
-/// Whether a record brings its id, or leaves it to the server to give one.
+/// The source of a record's id: the record itself, or the server, which gives it one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Id {
     /// The record has the attribute `id`, see [`id`].

@@ -1,4 +1,4 @@
-//! What a row says about itself: the words and numbers without which its figure means nothing.
+//! The facts about a row: the words and numbers without which its figure means nothing.
 //!
 //! The runner takes everything from here (what an operation is, its unit, its threads, its floor) and knows no bench by name.
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 /// Samples of a workload, all of one state: the fewest that Criterion takes.
 pub(crate) const WORKLOAD_SAMPLES: usize = 10;
 
-/// What is counted when an operation is done. Figures of different units never share a column.
+/// The unit in which the work of an operation is counted. Figures of different units never share a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
@@ -21,7 +21,7 @@ pub enum Unit {
     Elements,
 }
 
-/// What the time of a row is read from.
+/// The clock from which the time of a row is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Clock {
@@ -45,9 +45,9 @@ pub struct Floor {
 /// Where a row stands on an axis along which rows of one operation differ and nothing else does. The law of growth is fitted to them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Place {
-    /// What grows: "threads", "records", "indexes", "sharing".
+    /// The quantity that grows: "threads", "records", "indexes", "sharing".
     pub axis: &'static str,
-    /// How many of them.
+    /// The number of them.
     pub x: f64,
 }
 
@@ -57,7 +57,7 @@ pub struct Place {
 pub enum Depth {
     /// `--quick`: what most people ask first.
     Quick,
-    /// What the performance page tells.
+    /// The run that the performance page reports.
     Default,
     /// `--full`, and where the row is named.
     Full,
@@ -68,23 +68,23 @@ pub enum Depth {
 pub struct Facts {
     /// One sentence: what one operation is.
     pub op: String,
-    /// What an operation yields.
+    /// The unit of what an operation yields.
     pub unit: Unit,
-    /// How many units one operation yields; asserted.
+    /// The number of units that one operation yields; asserted.
     pub units_per_operation: u64,
     /// Threads that run the operation at once.
     pub threads: usize,
-    /// What the time is read from.
+    /// The clock from which the time is read.
     pub clock: Clock,
-    /// Whether the operation changes what is measured, so that the work on one state must be fixed.
+    /// True if the operation changes what is measured, so that the work on one state must be fixed.
     pub changes_store: bool,
     /// The greatest number of operations that one prepared state can serve; `None` = no limit.
     pub capacity: Option<u64>,
     /// Operations of one unpaired sample, for rows that change their store and for workloads.
     pub turn_operations: u64,
-    /// Whether the row is fixed work of seconds on one state, with figures beside its time.
+    /// True if the row is fixed work of seconds on one state, with figures beside its time.
     pub workload: bool,
-    /// Whether something of the row goes on beside its operations, so that it cannot take turns with a partner.
+    /// True if a part of the row goes on beside its operations, so that it cannot take turns with a partner.
     pub background: bool,
     /// When a write counts as done ("none", "soft", "strong"), for rows that write.
     pub durability: Option<&'static str>,
@@ -96,11 +96,11 @@ pub struct Facts {
     pub indexes: Option<u32>,
     /// Bytes of payload that one operation moves.
     pub bytes_per_operation: Option<u64>,
-    /// What the row is compared with.
+    /// The floor that the row is compared with.
     pub floor: Option<Floor>,
     /// Full ids of other rows that this one is compared with.
     pub against: Vec<String>,
-    /// How deep a run must go for the row to take turns with those it is compared with.
+    /// The smallest run in which the row takes turns with those it is compared with.
     pub depth: Depth,
     /// Where the row stands on an axis of growth.
     pub scale: Option<Place>,

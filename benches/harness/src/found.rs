@@ -1,4 +1,4 @@
-//! What a workload found beside its time: latencies by the kind of operation, and measures by name.
+//! The findings of a workload beside its time: latencies by the kind of operation, and measures by name.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::latency::{Latencies, Latency};
 
-/// What a workload found beside its time.
+/// The findings of a workload beside its time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Found {
     latencies: BTreeMap<&'static str, Latency>,

@@ -1,4 +1,4 @@
-//! How long single operations take, by kind: histograms that lose nothing.
+//! Latencies of single operations, by kind: histograms that lose nothing.
 //!
 //! A histogram grows with what it is given, so that no last bucket swallows the slow ones; sum, least and greatest are exact beside it.
 //! A quantile is told only if ten operations or more lie beyond it. What is told obeys the laws of order, or there is a defect and the
@@ -14,7 +14,7 @@ use serde::Serialize;
 
 /// Significant digits of a histogram's buckets.
 const DIGITS: u8 = 3;
-/// What the width of a bucket may add to a quantile.
+/// The factor by which the width of a bucket may raise a quantile.
 const ROUNDING: f64 = 1.002;
 /// Operations that must lie beyond a quantile.
 const BEYOND: f64 = 10.0;
@@ -75,7 +75,7 @@ impl Latencies {
         }
     }
 
-    /// What was recorded, over all threads; a kind that never happened is absent.
+    /// Returns the recorded latencies, over all threads; a kind that never happened is absent.
     ///
     /// # Panics
     /// If a law of order is broken.

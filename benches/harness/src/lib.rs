@@ -1,4 +1,4 @@
-//! How one row of a bench is run: alone under Criterion, in lock-step with a partner process, or counted.
+//! The run of one row of a bench: alone under Criterion, in lock-step with a partner process, or counted.
 //!
 //! A bench target says *what* is measured ([`Suite::row`]): a set-up, an operation and the [`Facts`] about it. This crate knows
 //! *how*, in one place, so that every row of every layer is timed alike, asserts its answer, and leaves its facts beside its

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crate::facts::{Clock, Facts};
 use crate::found::Found;
 
-/// What a row measures: an open store, a running server, or plain [`Data`].
+/// The subject of a row's measurement: an open store, a running server, or plain [`Data`].
 pub trait State: Send + Sync {
     /// Waits until flushes and compactions are idle. Called outside every clock.
     fn settle(&self) {}
@@ -32,7 +32,7 @@ pub trait State: Send + Sync {
     /// A workload is warm: what was noted so far does not count, and what goes on beside its operations begins.
     fn begin(&self) {}
 
-    /// What a workload has found since [`State::begin`] beside its time. Called once, outside the clock, when its operations are over;
+    /// Returns the findings since [`State::begin`] beside the time. Called once, outside the clock, when the operations are over;
     /// what goes on beside them ends here.
     fn found(&self) -> Found {
         Found::default()

@@ -64,7 +64,7 @@ impl Broker {
 const LEAD_IN: u64 = 16;
 /// Index of the first operation of the turns where the state was warmed up before: beyond every warm-up, since no index comes twice.
 const FIRST_OF_TURNS: u64 = 1 << 40;
-/// How long a row that changes nothing warms up before its turns, where the cost of an operation is known.
+/// The warm-up time of a row that changes nothing, before its turns, where the cost of an operation is known.
 const WARM_UP_NS: f64 = 10e6;
 
 /// Runs the row's turns, if the broker wants the row.

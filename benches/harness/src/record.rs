@@ -35,7 +35,7 @@ pub(crate) struct Record {
     path: Option<PathBuf>,
 }
 
-/// What the process sees of its machine.
+/// The process, and its view of the machine.
 #[derive(serde::Serialize)]
 struct Process {
     pid: u32,

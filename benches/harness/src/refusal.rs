@@ -6,7 +6,7 @@
 use std::fmt::Debug;
 use std::panic::resume_unwind;
 
-/// What the line begins with. Its other half is `run_benches/processes.py`.
+/// The prefix of the line. Its other half is `run_benches/processes.py`.
 const REFUSED: &str = "strata-harness: refused: ";
 
 /// The result of an operation that an engine may refuse.

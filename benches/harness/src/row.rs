@@ -1,6 +1,6 @@
 //! A row about to run: how to set it up, what to do, and what was seen while it ran.
 //!
-//! What all ways of running share: a fresh state settles before anybody looks at it, allocations are counted on one thread outside
+//! The rules of all ways of running: a fresh state settles before anybody looks at it, allocations are counted on one thread outside
 //! every clock, and no preparation uses up more than an eighth of what a state can serve.
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ const PROBE_OPERATIONS: u64 = 64;
 /// Neither half of the probe, nor the estimate of the cost, goes on much longer than this.
 const PREPARATION: Duration = Duration::from_millis(20);
 
-/// What was seen while a row ran; stands beside its facts.
+/// The observations made while a row ran, which stand beside its facts.
 #[derive(Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Seen {
     /// Mean over the operations of the probe, or over all that were counted, on one thread; `None` = it cannot be told.
@@ -28,7 +28,7 @@ pub(crate) struct Seen {
     pub(crate) timed_operations: u64,
     /// Growth of the state's counters meanwhile.
     pub(crate) counters: BTreeMap<&'static str, u64>,
-    /// What a workload found beside its time.
+    /// The findings of a workload beside its time.
     #[serde(flatten)]
     pub(crate) found: Found,
 }
@@ -144,7 +144,7 @@ impl<'r, S: State, W: FnMut(u64) -> u64 + Send> Row<'r, S, W> {
         self.seen = Some(seen);
     }
 
-    /// Whether the operations were done on the calling thread: a server, whose CPU clock is read, does its work on threads of its own.
+    /// Returns true if the operations were done on the calling thread: a server, whose CPU clock is read, works on threads of its own.
     fn is_done_here(&self, operations: u64) -> bool {
         operations > 0 && self.facts.clock == Clock::Wall
     }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// How large the data are.
+/// The size of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {

@@ -63,7 +63,7 @@ pub fn suite(layer: &'static str, rows: impl FnOnce(&mut Suite)) {
 }
 
 impl Suite {
-    /// How large the data of this run are.
+    /// Returns the size of the data of this run.
     pub fn scale(&self) -> Scale {
         self.scale
     }

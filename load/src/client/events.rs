@@ -82,7 +82,7 @@ impl Client {
         Ok(read)
     }
 
-    /// Whether there are records at these paths.
+    /// Returns true for each of these paths at which there is a record.
     ///
     /// # Errors
     /// The server does not say of one.

@@ -1,4 +1,4 @@
-//! What a user asks next: one request for each row of an answer, one after the other, as a client does that follows keys by itself.
+//! The requests that a user sends next: one for each row of a response, one after the other, as a client does that follows keys by itself.
 //!
 //! All are one operation: its time is that of the last answer, its bytes are those of all, and one that is wrong makes it wrong.
 

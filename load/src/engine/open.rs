@@ -29,7 +29,7 @@ struct Queue {
 }
 
 impl Queue {
-    /// Whether an arrival can wait here. Those that idle slots are about to take do not count as waiting.
+    /// Returns true if an arrival can wait here. Those that idle slots are about to take do not count as waiting.
     fn has_room(&self) -> bool {
         self.waiting.borrow().len() < self.bound + self.idle.get()
     }

@@ -40,7 +40,7 @@ impl Left {
 pub(super) struct End {
     pub deadline: Option<Instant>,
     pub left: Left,
-    /// Whether all users stop when one request has failed.
+    /// True if all users stop when one request has failed.
     pub at_failure: bool,
 }
 

@@ -7,11 +7,11 @@ use std::ops::Range;
 
 use super::{Count, MAX, MEDIAN, MIN, Statistic, figure};
 
-/// What a column holds.
+/// The content of a column.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Column {
     pub(super) meaning: Option<Meaning>,
-    /// What it is about; empty if it is about all requests.
+    /// The subject of its figures; empty if it is all requests.
     pub(super) subject: String,
     /// The unit of its times in seconds, if it has one.
     pub(super) unit: Option<f64>,
@@ -140,7 +140,7 @@ impl Column {
         }
     }
 
-    /// Whether it holds times, whatever its cells say.
+    /// Returns true if it holds times, whatever its cells say.
     pub(super) fn is_time(&self) -> bool {
         matches!(self.meaning, Some(Meaning::Time(_))) && !self.counted
     }

@@ -8,7 +8,7 @@ pub(super) struct Figure {
     pub(super) most: f64,
 }
 
-/// What stands where a figure is expected.
+/// The reading of a text where a figure is expected.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Reading {
     /// No figure: nothing was measured (`-`, `n/a`, `NaN`, `inf`).
@@ -35,7 +35,7 @@ impl Figure {
         Self { least: self.value + part.least, value: self.value + part.value, most: self.value + part.most }
     }
 
-    /// Whether it may be no more than another. Figures that are rounded alike are ordered as what they are of.
+    /// Returns true if it may be no more than another. Figures that are rounded alike have the order of the values that were rounded.
     pub(super) fn is_at_most(&self, other: Self, tolerance: f64) -> bool {
         let alike = (self.most - self.least) / (other.most - other.least);
         self.value <= other.value * (1.0 + tolerance)
@@ -80,7 +80,7 @@ pub(super) fn unit(word: &str) -> Option<f64> {
     })
 }
 
-/// Whether a text that is no time holds several, or a range of them, or one with a remark. A difference has a sign.
+/// Returns true if a text that is no time holds several, or a range of them, or one with a remark. A difference has a sign.
 pub(super) fn is_unclear(text: &str) -> bool {
     text.starts_with(|letter: char| letter.is_ascii_digit())
         && text.split(|letter: char| !letter.is_alphabetic()).any(|word| unit(word).is_some())
@@ -138,7 +138,7 @@ fn amount(text: &str) -> Reading {
     total.filter(|_| ends(rest)).map_or(Reading::Other, Reading::Time)
 }
 
-/// Whether a figure ends before the text: with a remark, or with its deviation.
+/// Returns true if a figure ends before the text: with a remark, or with its deviation.
 fn ends(text: &str) -> bool {
     let text = text.trim();
     text.starts_with(['(', '[', '±'])

@@ -11,7 +11,7 @@ use super::{Count, Distribution, Report, Statistic};
 /// A tool that prints reports.
 struct Tool {
     name: &'static str,
-    /// Whether only this tool prints such a line.
+    /// Returns true if only this tool prints such a line.
     is_of: fn(&str) -> bool,
     /// Reads a line; none if its reports are not read.
     read: Option<fn(&str, &mut Reports)>,
@@ -137,7 +137,7 @@ impl Reports {
         distributions.push(Distribution { name: name.to_owned(), times: Vec::new() });
     }
 
-    /// Whether there is such a time already.
+    /// Returns true if there is such a time already.
     fn has(&mut self, statistic: Statistic) -> bool {
         self.current().distributions.last().is_some_and(|of| of.get(statistic).is_some())
     }

@@ -7,25 +7,25 @@ use hdrhistogram::Histogram;
 
 use super::sends::{Answer, Send};
 
-/// What one subscriber received.
+/// The deliveries to one subscriber.
 #[derive(Clone, Debug, Default)]
 pub struct Received {
     /// Messages by the number of the request that sent them, and when they came; nanoseconds.
     pub messages: Vec<(u64, u64)>,
     /// Messages that it may not be sent, or that do not say which request sent them.
     pub strays: u64,
-    /// How often it was told that it is behind, or was cut off while it read nothing, and resumed.
+    /// The number of times that it was told that it is behind, or was cut off while it read nothing, and resumed.
     pub lagged: u64,
-    /// Whether the server ended it, or refused it.
+    /// True if the server ended it, or refused it.
     pub ended: bool,
-    /// Whether it reads nothing until requests end: what comes to it is late on purpose.
+    /// True if it reads nothing until requests end: what comes to it is late on purpose.
     pub is_stalled: bool,
 }
 
 /// Where figures by fan-out are told apart: targets up to so many.
 pub const FAN_OUTS: [u64; 5] = [100, 1000, 2000, 3000, u64::MAX];
 
-/// What came of messages.
+/// The outcomes of messages.
 #[derive(Clone, Debug)]
 pub struct Delivered {
     /// Messages whose requests were answered.
@@ -34,7 +34,7 @@ pub struct Delivered {
     pub answered_in_warm_up: u64,
     /// Requests without an answer, which may have been carried out.
     pub unanswered: u64,
-    /// What the answers say, over all.
+    /// The number that the responses report, over all.
     pub targets: u64,
     /// Of the answers.
     pub delivered: u64,
@@ -54,7 +54,7 @@ pub struct Delivered {
     pub stray: u64,
     /// Messages that were received of requests without an answer.
     pub of_unanswered: u64,
-    /// How often subscribers resumed.
+    /// The number of times that subscribers resumed.
     pub lagged: u64,
     /// Subscribers that the server ended, or refused.
     pub ended: u64,
@@ -64,7 +64,7 @@ pub struct Delivered {
     pub last_lag: Histogram<u64>,
     /// By fan-out, as [`FAN_OUTS`] has it: messages, those received, and the last arrivals.
     pub by_fan_out: Vec<(u64, u64, Histogram<u64>)>,
-    /// What no histogram could hold.
+    /// The number of durations that no histogram could hold.
     pub unrecorded: u64,
 }
 

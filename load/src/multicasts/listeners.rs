@@ -27,25 +27,25 @@ use crate::streams::appends::nanoseconds;
 
 use super::deliveries::Received;
 
-/// How long all of them may take to be open.
+/// The timeout for all of them to be open.
 const TO_OPEN: Duration = Duration::from_secs(60);
 
-/// How many are opened at a time: of more a server refuses some.
+/// The number of them that are opened at a time: of more a server refuses some.
 const OPENED_AT_ONCE: usize = 100;
 
-/// How long nothing comes when all has come: what is sent once too often is not far behind.
+/// The silence that shows that all has come: what is sent once too often is not far behind.
 const QUIET: Duration = Duration::from_millis(100);
 
 /// Bytes that the system takes in for one that reads nothing. With fewer it would be slow to catch up.
 const STALLED_BYTES: u32 = 64 << 10;
 
-/// How much nicer than the threads of requests their thread is.
+/// The niceness of their thread above that of the threads of requests.
 const NICER: i32 = 10;
 
 /// The header by which one resumes.
 const LAST_EVENT_ID: &str = "last-event-id";
 
-/// How far the load is.
+/// The stage of the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     /// Requests are sent.
@@ -56,7 +56,7 @@ enum Stage {
     Over,
 }
 
-/// Whether one of them is open, or why it is not.
+/// The result of opening one of them, with the reason if it is not open.
 type Opened = Result<(), String>;
 
 /// Where subscribers find a NATS.
@@ -64,7 +64,7 @@ type Opened = Result<(), String>;
 pub struct Nats {
     /// Addresses or URLs, with commas between.
     pub servers: String,
-    /// Whether they reply to each message.
+    /// True if they reply to each message.
     pub replies: bool,
 }
 
@@ -134,7 +134,7 @@ impl Listening {
     }
 }
 
-/// What all of them use.
+/// The state that all of them share.
 struct Shared {
     /// For those with a connection of their own.
     one: Target,
@@ -197,7 +197,7 @@ fn connections_of(kind: &Subscribers, shared: &Shared) -> Vec<Connection> {
     }
 }
 
-/// What one of them has received, and how it reads messages.
+/// The messages that one of them has received, and the way in which it reads them.
 struct Inbox {
     call: String,
     each: Vec<(String, String)>,
@@ -262,7 +262,7 @@ struct Listener {
     shared: Rc<Shared>,
 }
 
-/// What was understood of a stream.
+/// The events of a stream, as far as they were understood.
 #[derive(Default)]
 struct Events {
     line: Vec<u8>,

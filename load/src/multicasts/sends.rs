@@ -1,4 +1,4 @@
-//! What the requests that send messages came to, recorded as they end.
+//! The outcomes of the requests that send messages, recorded as they end.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -8,7 +8,7 @@ use crate::expectation::Failure;
 use crate::json::Json;
 use crate::streams::appends::nanoseconds;
 
-/// What an answer says of the targets of a message. The last four are together the first.
+/// The targets of a message, as a response reports them. The last four are together the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     /// All of them.
@@ -50,7 +50,7 @@ pub struct Send {
     pub call: u64,
     /// When it should have started; nanoseconds.
     pub intended: u64,
-    /// Whether that was in a window, not in the warm-up.
+    /// True if that was in a window, not in the warm-up.
     pub is_measured: bool,
     /// None where no answer says what became of it.
     pub answer: Option<Answer>,

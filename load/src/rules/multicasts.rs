@@ -5,7 +5,7 @@ use crate::result::{Multicasts, Run};
 use super::Findings;
 use super::latency::laws;
 
-/// How long after the drain a message may still come, while it is made sure of that none does; seconds.
+/// The time after the drain in which a message may still come, while it is made sure of that none does; seconds.
 const QUIET_SECONDS: f64 = 0.5;
 
 pub(super) fn check(run: &Run, findings: &mut Findings) {

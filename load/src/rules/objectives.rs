@@ -1,11 +1,11 @@
-//! What comes of the objectives of a scenario: passed, failed, without data, or blocked by a run that is not to be believed.
+//! The outcomes of the objectives of a scenario: passed, failed, without data, or blocked by a run that is not to be believed.
 
 use crate::result::{Counts, Judged, Outcome, Run, Validity};
 use crate::scenario::{Bound, Growing, Objective};
 
 use super::{client_bound, validity};
 
-/// What comes of the objectives of a scenario.
+/// Returns the outcomes of the objectives of a scenario.
 pub fn judged(run: &Run) -> Vec<Judged> {
     let validity = validity(run);
     run.scenario.objectives.iter().map(|objective| judge(run, objective, validity)).collect()
@@ -43,7 +43,7 @@ fn judge(whole: &Run, objective: &Objective, validity: Validity) -> Judged {
     Judged { objective: objective.clone(), measured, interval, outcome }
 }
 
-/// What was measured of an objective in a run, or a stage of the whole one: the figure, its interval, and whether it is good enough.
+/// Returns the measured value of an objective in a run, or a stage of the whole one: figure, interval, and whether it is good enough.
 fn measured(whole: &Run, run: &Run, objective: &Objective) -> (Option<f64>, Option<[f64; 2]>, Option<Outcome>) {
     let counts = run.counts_of(objective);
     let sent = counts.as_ref().filter(|counts| counts.sent > 0);

@@ -147,7 +147,7 @@ fn effects(run: &Run, findings: &mut Findings) {
     }
 }
 
-/// How many requests make a counter step: at least those that are known to, at most those that may have.
+/// Returns the number of requests that make a counter step: at least those that are known to, at most those that may have.
 fn counted(effect: &Effect, counts: &Counts, least: bool) -> u64 {
     let (known, others) = match effect.of {
         Of::Ok => (counts.ok, counts.refused),

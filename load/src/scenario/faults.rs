@@ -11,17 +11,17 @@ use super::{Bound, Data, Feed, Growing, Http, Of, QUANTILES, Row, Scenario, Step
 pub(super) use programs::is_program;
 use streams::{NO_ITEMS, NOT_REFUSABLE};
 
-/// Whether a number can be meant, as a weight or a number of steps. TOML has infinities, and what is no number.
+/// Returns true if a number makes sense as a weight or a number of steps. TOML has infinities, and NaN.
 fn above_zero(number: f64) -> bool {
     number > 0.0 && number <= 1e6
 }
 
-/// Whether a run can take so long: from what clocks tell apart to what durations hold.
+/// Returns true if a run can take so long: from what clocks tell apart to what durations hold.
 fn is_time(seconds: f64) -> bool {
     (0.001..=1e6).contains(&seconds)
 }
 
-/// Whether a server can be given so many processors: the kernel has no smaller parts than a hundredth.
+/// Returns true if a server can be given so many processors: the kernel has no smaller parts than a hundredth.
 pub(super) fn is_share(cpus: f64) -> bool {
     (0.01..=1000.0).contains(&cpus)
 }
@@ -32,7 +32,7 @@ pub(super) const MOST_SERVERS: usize = 64;
 /// Connections at most: a client has so many ports.
 pub(super) const MOST_CONNECTIONS: usize = 65_535;
 
-/// Whether a table or a stream can have it as its name, which stands in paths.
+/// Returns true if a table or a stream can have this name, which stands in paths.
 fn is_name(name: &str) -> bool {
     let letters = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_') && name.chars().all(letters)
@@ -86,7 +86,7 @@ impl Bound {
 }
 
 impl Data {
-    /// What of it would be written elsewhere than in the folder of a run: a key, and the reason.
+    /// Returns the fault of the data, also an option by which the server would write outside the folder of a run: a key, and the reason.
     pub(super) fn fault(&self) -> Option<(String, String)> {
         let fault = |key: &str, reason: &str| Some((format!("data.{key}"), reason.to_owned()));
         match (&self.table, &self.stream) {
@@ -157,7 +157,7 @@ impl Scenario {
         }
     }
 
-    /// What is wrong with several servers, and with a database beside them.
+    /// Returns the fault in several servers, and in a database beside them.
     fn servers_fault(&self) -> Option<(String, String)> {
         let (load, data) = (&self.load, &self.data);
         let wrong = [

@@ -18,7 +18,7 @@ const BUILT_IN_FOLDER: &str = "load/scenarios";
 #[derive(Clone, Debug)]
 pub struct File {
     name: String,
-    /// What is in it; nothing until it is read.
+    /// The content; nothing until it is read.
     pub bytes: Bytes,
 }
 

@@ -1,4 +1,4 @@
-//! What a scenario says of other programs: those that run beside its load, and those that check afterwards what came of it.
+//! The other programs of a scenario: those that run beside its load, and those that check afterwards what came of it.
 //!
 //! A scenario names a program, and who runs it says where that is (`--program NAME=PATH`): a scenario is the same on each machine.
 
@@ -16,10 +16,10 @@ pub struct Beside {
     /// Its arguments, in which `{url}` is the server's URL, and `{folder}` a folder of the run, which goes with it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<String>,
-    /// How often it is ended by SIGKILL, and started again.
+    /// The number of times that it is ended by SIGKILL, and started again.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub kills: u32,
-    /// How long after each start; without kills it is none.
+    /// The time from each start to the kill; none without kills.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every_seconds: Option<f64>,
 }

@@ -12,7 +12,7 @@ use crate::template::Template;
 
 use super::{Data, Scenario, Subscribers};
 
-/// What stands before the name of a message in what comes over HTTP; over NATS, the message comes alone.
+/// The beginning of pointers into a message that comes over HTTP; over NATS, the message comes alone.
 pub const MESSAGE: &str = "/message";
 
 /// Connections to JetStream, each with a consumer, where a scenario says nothing of them.
@@ -43,7 +43,7 @@ pub enum Over {
 }
 
 impl Over {
-    /// Whether it is that of a scenario that says nothing of it.
+    /// Returns true for Server-Sent Events, the transport of a scenario that says nothing of it.
     pub fn is_sse(&self) -> bool {
         *self == Self::Sse
     }
@@ -57,7 +57,7 @@ pub struct Slot {
     pub registry: Registry,
     /// Over what messages come.
     pub over: Option<Over>,
-    /// Whether subscribers over NATS reply to a message, and only then have it.
+    /// True if subscribers over NATS reply to a message, and only then have it.
     pub replies: bool,
 }
 
@@ -117,12 +117,12 @@ impl From<Slot> for String {
 }
 
 impl Slot {
-    /// Whether it needs a NATS.
+    /// Returns true if it needs a NATS.
     pub fn has_nats(&self) -> bool {
         self.over.is_some_and(|over| !over.is_sse())
     }
 
-    /// Whether it needs a Redis.
+    /// Returns true if it needs a Redis.
     pub fn has_redis(&self) -> bool {
         self.registry == Registry::Redis
     }
@@ -149,7 +149,7 @@ impl Subscribers {
         }
     }
 
-    /// What is wrong with what they listen to over NATS.
+    /// Returns the fault in what they listen to over NATS.
     pub(super) fn subject_fault(&self) -> Option<&'static str> {
         let is_token = |token: &str| {
             !token.is_empty() && !token.contains(|letter: char| letter.is_whitespace() || "*>".contains(letter))
@@ -217,7 +217,7 @@ impl Scenario {
         self.effects.retain(|effect| effect.registry.is_none_or(|registry| registry == own));
     }
 
-    /// What is wrong with its slot.
+    /// Returns the fault in its slot.
     pub(super) fn slot_fault(&self) -> Option<&'static str> {
         let over = self.slot.and_then(|slot| slot.over).unwrap_or_default();
         let listens_elsewhere = self.listeners().any(|subscribers| subscribers.over != over);

@@ -1,4 +1,4 @@
-//! What a scenario says of event streams.
+//! The parts of a scenario about event streams.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::Over;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Items {
-    /// How many.
+    /// The number of items.
     pub count: u64,
     /// One of them; that number i of request n has the number n * count + i.
     pub each: Template,
@@ -64,7 +64,7 @@ pub struct RefusedBy {
 }
 
 impl RefusedBy {
-    /// How long the user of a request is to wait; none where the answer is no refusal.
+    /// Returns the time for which the user of a request is to wait; none where the response is no refusal.
     pub fn wait(&self, status: u16, headers: &http::HeaderMap) -> Option<Duration> {
         let seconds = || headers.get(&self.header)?.to_str().ok()?.parse::<u32>().ok();
         (status == self.status).then(seconds).flatten().map(|seconds| Duration::from_secs(seconds.into()))
@@ -75,7 +75,7 @@ impl RefusedBy {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Subscribers {
-    /// How many.
+    /// The number of subscribers.
     pub count: usize,
     /// Its path and query, in which `{n}` is the number of the subscriber: `stream=sse`, or `wait=` of a read that is asked again from where
     /// it ended. To whom messages are sent, each has the path of another record.
@@ -84,7 +84,7 @@ pub struct Subscribers {
     /// Over what messages come to them.
     #[serde(default, skip_serializing_if = "Over::is_sse")]
     pub over: Over,
-    /// What each listens to over NATS, in place of a path.
+    /// The subject that each listens to over NATS, in place of a path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<Template>,
     /// Connections that they share, of HTTP/2 or to NATS, over JetStream each with a consumer; without it each has one, of HTTP/1.1.
@@ -115,20 +115,20 @@ impl Subscribers {
         self.call.iter().chain(self.each.keys()).chain(&self.below)
     }
 
-    /// Whether one of them, by its number, reads nothing until requests end. They are spread over all.
+    /// Returns true if one of them, by its number, reads nothing until requests end. They are spread over all.
     pub fn is_stalled(&self, number: usize) -> bool {
         let stalled = |before: usize| (before as f64 * self.stalled).round() as usize;
         stalled(number + 1) > stalled(number)
     }
 }
 
-/// How often the server is ended while it is measured, by SIGKILL, and started again with what it has on disk.
+/// The kills of the server by SIGKILL while it is measured; after each it is started again with what it has on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Restarts {
-    /// How often.
+    /// The number of kills.
     pub kills: u32,
-    /// How long after the start of the window, and after each restart.
+    /// The time from the start of the window, and from each restart, to the next kill.
     pub every_seconds: f64,
 }
 
@@ -138,7 +138,7 @@ pub struct Restarts {
 pub struct Stage {
     /// Users, each with a connection, or a stream of one.
     pub users: usize,
-    /// How long they start requests.
+    /// The time for which they start requests.
     pub seconds: f64,
 }
 

@@ -1,5 +1,5 @@
-//! What is varied from run to run: the mix, the connections, the servers over one database, the server's processors, the targets of a message, the slot, the programs, or
-//! one operation at a time; and how often each is run.
+//! The parameters that are varied from run to run: the mix, the connections, the servers over one database, the server's processors, the
+//! targets of a message, the slot, the programs, or one operation at a time; and how often each is run.
 //!
 //! Each variant is a scenario of its own, with a name of its own, so that a result says what was run without its siblings. Where a
 //! mix leaves a kind of work out, its operations are gone, not there with a weight of 0: what never runs is no operation.
@@ -16,7 +16,7 @@ use super::faults::{MOST_CONNECTIONS, MOST_SERVERS, is_program, is_share};
 use super::programs::PROGRAM;
 use super::{Bound, Class, Operation, Scenario, Slot, Steps};
 
-/// What is varied; each combination is a run.
+/// The parameters that are varied; each combination is a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Sweep {
@@ -30,15 +30,15 @@ pub struct Sweep {
     pub servers: Vec<usize>,
     /// Processors that the server may use, as parts of one.
     pub server_cpus: Vec<f64>,
-    /// What stands for `{fan_out}` in operations and effects.
+    /// The values that stand for `{fan_out}` in operations and effects.
     pub fan_out: Vec<u64>,
     /// Where registrations are, and over what messages come.
     pub slots: Vec<Slot>,
-    /// What stands for `{program}` in the names of programs.
+    /// The values that stand for `{program}` in the names of programs.
     pub programs: Vec<String>,
-    /// Whether each operation runs alone.
+    /// True if each operation runs alone.
     pub apart: bool,
-    /// How often all of it is run, each time with a server of its own: figures of one process say nothing of the spread between processes.
+    /// The number of runs of all of it, each with a server of its own: figures of one process say nothing of the spread between processes.
     pub repeats: Option<NonZeroU32>,
 }
 
@@ -93,7 +93,7 @@ impl Mix {
 }
 
 impl Sweep {
-    /// Whether nothing is varied.
+    /// Returns true if nothing is varied.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -215,7 +215,7 @@ impl Scenario {
         variants
     }
 
-    /// Whether an operation has a place for what is varied.
+    /// Returns true if an operation has a place for the varied number, `{fan_out}`.
     fn has_fan_out(&self) -> bool {
         let of = |operation: &Operation| {
             operation.expect.templates().chain(&operation.body).chain([&operation.path]).any(Template::has_fan_out)
@@ -259,7 +259,7 @@ impl Scenario {
         }
     }
 
-    /// Whether there is an operation of one of these kinds; of no kind is any.
+    /// Returns true if there is an operation of one of these kinds; of no kind is any.
     pub fn has(&self, classes: &[Class]) -> bool {
         classes.is_empty() || self.operations.iter().any(|operation| classes.contains(&operation.class()))
     }

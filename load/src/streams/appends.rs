@@ -1,4 +1,4 @@
-//! What the requests that append came to, recorded as they end: as little as can be, because the next request waits for it. The events
+//! The outcomes of the requests that append, recorded as they end: as little as can be, because the next request waits for it. The events
 //! themselves are made again from their templates afterwards.
 
 use std::cell::RefCell;
@@ -46,16 +46,16 @@ struct Request {
     /// When it should have started, and when it did; nanoseconds.
     intended: u64,
     started: u64,
-    /// How many events were acknowledged; none where no answer says what became of it.
+    /// The number of events that were acknowledged; none where no response says what became of it.
     acknowledged: Option<u32>,
 }
 
-/// What became of the requests of one thread that append, in the order of their ends.
+/// The outcomes of the requests of one thread that append, in the order of their ends.
 #[derive(Debug, Default)]
 pub struct Appends {
     requests: Vec<Request>,
     places: Vec<Place>,
-    /// How many of the requests are those of the warm-up.
+    /// The number of the requests of the warm-up.
     warm_up: usize,
 }
 

@@ -1,18 +1,18 @@
-//! What subscribers were told, held against what was acknowledged: every event once and in order, and how long it took.
+//! The deliveries to subscribers, held against what was acknowledged: every event once and in order, and how long it took.
 
 use hdrhistogram::Histogram;
 
 /// A gap that is longer is not filled, or a wrong offset would take all memory.
 const LONGEST_GAP: u64 = 10_000_000;
 
-/// What one subscriber has taken: when each event came, by partition and offset.
+/// The events that one subscriber has taken: the time at which each came, by partition and offset.
 #[derive(Clone, Debug)]
 pub struct Taken {
     /// By partition; none of those that it does not follow.
     partitions: Vec<Option<Partition>>,
     /// Events that came again, or behind later ones, or of other partitions.
     repeated: u64,
-    /// Whether the server ended it, or refused it.
+    /// True if the server ended it, or refused it.
     pub ended: bool,
 }
 
@@ -52,7 +52,7 @@ impl Taken {
         self.partitions.iter().flatten().next().map_or(0, |followed| followed.from + followed.came.len() as u64)
     }
 
-    /// Whether it has come to these offsets, one for each partition.
+    /// Returns true if it has come to these offsets, one for each partition.
     pub fn has_come_to(&self, until: &[u64]) -> bool {
         let pairs = self.partitions.iter().zip(until);
         pairs
@@ -79,11 +79,11 @@ pub struct Sent {
     pub intended: u64,
     /// When its request started; nanoseconds.
     pub started: u64,
-    /// Whether that was in a window, not in the warm-up.
+    /// True if that was in a window, not in the warm-up.
     pub is_measured: bool,
 }
 
-/// What came of the subscribers of one kind.
+/// The deliveries to the subscribers of one kind.
 #[derive(Clone, Debug)]
 pub struct Delivered {
     /// Acknowledged events that had to come to them, those of the warm-up apart.
@@ -102,7 +102,7 @@ pub struct Delivered {
     pub from_intended: Histogram<u64>,
     /// From the start of the append to the arrival.
     pub from_start: Histogram<u64>,
-    /// What no histogram could hold.
+    /// The number of durations that no histogram could hold.
     pub unrecorded: u64,
 }
 
@@ -158,7 +158,7 @@ mod tests {
         judge(&[taken], [sent(0, 0, false), sent(0, 1, true), sent(1, 7, true)].into_iter())
     }
 
-    /// What is due, missing, repeated, not acknowledged, and the samples.
+    /// Returns the numbers of events that are due, missing, repeated, not acknowledged, and of samples.
     fn figures(found: &Delivered) -> [u64; 6] {
         let Delivered { due, due_before, missing, repeated, unanswered, .. } = *found;
         [due, due_before, missing, repeated, unanswered, found.from_intended.len()]

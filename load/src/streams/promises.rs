@@ -13,13 +13,13 @@ const LONGEST_GAP: u64 = 10_000_000;
 /// An event that was acknowledged at an offset.
 #[derive(Clone, Copy, Debug)]
 pub struct Acknowledged {
-    /// Who sent it, one request after the other.
+    /// The user who sent it, one request after the other.
     pub user: u32,
     /// The partition.
     pub partition: usize,
     /// The offset.
     pub offset: u64,
-    /// Whether the answer says that it was there before.
+    /// True if the response says that it was there before.
     pub duplicate: bool,
     /// The event that was sent.
     pub event: u64,
@@ -30,11 +30,11 @@ pub struct Acknowledged {
 pub struct Unanswered {
     /// The events that it sent.
     pub events: Vec<u64>,
-    /// Whether the record that it writes too is there; none where it writes none.
+    /// True if the record that it writes too is there; none where it writes none.
     pub record: Option<bool>,
 }
 
-/// What was read of a stream: for each partition the events from an offset on, none where one is missing.
+/// The events that were read of a stream: for each partition those from an offset on, none where one is missing.
 #[derive(Debug, Default)]
 pub struct ReadBack {
     partitions: Vec<Partition>,
@@ -73,13 +73,13 @@ impl ReadBack {
     }
 }
 
-/// How often a promise was checked, and how often it was not kept.
+/// The number of checks of a promise, and the number of times that it was not kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kept {
-    /// How often it was looked at.
+    /// The number of checks.
     pub checked: u64,
-    /// How often it was broken.
+    /// The number of times that it was broken.
     pub wrong: u64,
 }
 
@@ -90,7 +90,7 @@ impl Kept {
     }
 }
 
-/// What came of each promise.
+/// The outcome of each promise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Promises {
@@ -206,7 +206,7 @@ mod tests {
         Unanswered { events: events.to_vec(), record }
     }
 
-    /// What is wrong, by the names of the fields.
+    /// Returns the broken promises, by the names of the fields.
     fn wrong(read: ReadBack, acknowledged: &[Acknowledged], unanswered: &[Unanswered]) -> Vec<(&'static str, u64)> {
         let promises = check(read, acknowledged.iter().copied(), unanswered.iter().cloned());
         let rows = promises.rows().into_iter();

@@ -23,13 +23,13 @@ use crate::scenario::{Http, Subscribers};
 use super::appends::nanoseconds;
 use super::deliveries::Taken;
 
-/// How long all of them may take to be open.
+/// The timeout for all of them to be open.
 const TO_OPEN: Duration = Duration::from_secs(30);
 
 /// Until where they follow: the offset behind the last of each partition; none as long as the load goes on.
 type Until = Option<Vec<u64>>;
 
-/// How many requests they have sent, and how many were answered to the end.
+/// The number of requests that they have sent, and of those that were answered to the end.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Requests {
     /// Sent.

@@ -45,12 +45,12 @@ pub(super) fn start(
     (0..connections).map(start).collect()
 }
 
-/// What has happened to a connection.
+/// The troubles of a connection.
 #[derive(Debug, Default)]
 struct Troubles {
-    /// How often it was lost.
+    /// The number of times that it was lost.
     lost: AtomicU64,
-    /// How often what came was thrown away because nobody read it.
+    /// The number of times that messages were thrown away because nobody read them.
     slow: AtomicU64,
 }
 
@@ -144,7 +144,7 @@ impl Sharing {
         options.connect(servers).await.map_err(|error| format!("{}: {error}", nats.servers))
     }
 
-    /// Whether it is one that reads nothing until requests end; it has a connection of its own.
+    /// Returns true if it is one that reads nothing until requests end; it has a connection of its own.
     fn is_stalled(&self) -> bool {
         self.numbers.clone().any(|number| self.kind.is_stalled(number))
     }

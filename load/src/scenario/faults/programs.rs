@@ -1,4 +1,4 @@
-//! What is wrong with what a scenario says of other programs.
+//! The faults in what a scenario says of other programs.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use super::super::Scenario;
 use super::super::programs::PROGRAM;
 use super::is_time;
 
-/// Whether a program can be given by this name: `--program NAME=PATH`.
+/// Returns true if a program can be given by this name: `--program NAME=PATH`.
 pub fn is_program(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_'))
 }
@@ -19,7 +19,7 @@ fn is_name(name: &str) -> bool {
 }
 
 impl Scenario {
-    /// What is wrong with the programs beside its load.
+    /// Returns the fault in the programs beside its load.
     pub(in super::super) fn beside_fault(&self) -> Option<(String, String)> {
         for (at, beside) in self.beside.iter().enumerate() {
             let fault = |key: &str, reason: &str| Some((format!("beside[{at}].{key}"), reason.to_owned()));
@@ -46,7 +46,7 @@ impl Scenario {
         None
     }
 
-    /// What is wrong with the checks of what came of it.
+    /// Returns the fault in the checks of what came of it.
     pub(in super::super) fn checks_fault(&self) -> Option<(String, String)> {
         let mut names = HashSet::new();
         for (at, check) in self.checks.iter().enumerate() {

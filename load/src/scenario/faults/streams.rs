@@ -1,4 +1,4 @@
-//! What is wrong with what a scenario says of streams, of refusals and of stages.
+//! The faults in what a scenario says of streams, of refusals and of stages.
 
 use crate::event;
 use crate::template::Template;
@@ -17,7 +17,7 @@ const MOST_ITEMS: u64 = 10_000;
 pub(super) const NOT_REFUSABLE: &str = "no operation of it says how it is refused: refusal = { status, header }";
 
 impl Operation {
-    /// What is wrong with its list, and with lists elsewhere.
+    /// Returns the fault in its list, and in lists elsewhere.
     fn items_fault(&self) -> Option<(&'static str, &'static str)> {
         let has_either = |template: &Template| template.has_items() || template.has_call();
         let is_in_body = self.body.as_ref().is_some_and(Template::has_items);
@@ -41,7 +41,7 @@ impl Operation {
 }
 
 impl Operation {
-    /// What is wrong with what its answers acknowledge.
+    /// Returns the fault in what its responses acknowledge.
     fn acknowledges_fault(&self, data: &Data) -> Option<(&'static str, &'static str)> {
         let acknowledges = self.acknowledges.as_ref()?;
         let Acknowledges { event, list, partition, offset, record } = acknowledges;
@@ -67,7 +67,7 @@ impl Operation {
         }
     }
 
-    /// What is wrong with how it is refused.
+    /// Returns the fault in how it is refused.
     fn refusal_fault(&self) -> Option<(&'static str, &'static str)> {
         let RefusedBy { status, header } = self.refusal.as_ref()?;
         match () {
@@ -81,14 +81,14 @@ impl Operation {
         }
     }
 
-    /// What is wrong with what it says of a stream.
+    /// Returns the fault in what it says of a stream.
     pub(super) fn stream_fault(&self, data: &Data) -> Option<(&'static str, &'static str)> {
         self.items_fault().or_else(|| self.acknowledges_fault(data)).or_else(|| self.refusal_fault())
     }
 }
 
 impl Subscribers {
-    /// What is wrong with what only those have to whom messages are sent.
+    /// Returns the fault in the fields that only subscribers have to whom messages are sent.
     fn fault(&self) -> Option<&'static str> {
         let are_pointers = self.pointers().all(|pointer| pointer.starts_with('/'));
         let has_more = self.connections.is_some() || self.stalled != 0.0 || self.pointers().next().is_some();
@@ -118,13 +118,13 @@ impl Subscribers {
 }
 
 impl Scenario {
-    /// Whether one of these operations, or any where none is named, says how it is refused.
+    /// Returns true if one of these operations, or any where none is named, says how it is refused.
     pub(super) fn is_refusable(&self, names: &[String]) -> bool {
         let named = |operation: &&Operation| names.is_empty() || names.contains(&operation.name);
         self.operations.iter().filter(named).any(|operation| operation.refusal.is_some())
     }
 
-    /// What is wrong with the parts of a closed loop.
+    /// Returns the fault in the parts of a closed loop.
     pub(in super::super) fn stages_fault(&self) -> Option<(String, String)> {
         let load = &self.load;
         let closed_end = load.seconds.is_some() || load.requests.is_some();
@@ -145,7 +145,7 @@ impl Scenario {
         found.map(|(_, reason)| ("load.stages".to_owned(), (*reason).to_owned()))
     }
 
-    /// What is wrong with the subscribers.
+    /// Returns the fault in the subscribers.
     pub(in super::super) fn subscribers_fault(&self) -> Option<&'static str> {
         let is_path = |subscribers: &Subscribers| {
             let path = subscribers.path.of(0);
@@ -174,7 +174,7 @@ impl Scenario {
         }
     }
 
-    /// What is wrong with how the server is ended and started again.
+    /// Returns the fault in how the server is ended and started again.
     pub(in super::super) fn restarts_fault(&self) -> Option<&'static str> {
         let Restarts { kills, every_seconds } = self.restarts?;
         let enough = |seconds: f64| f64::from(kills) * every_seconds < seconds;
