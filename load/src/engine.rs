@@ -187,10 +187,10 @@ impl Measured {
 impl Plan {
     fn new(scenario: &Scenario, tags: Vec<Vec<HeaderValue>>, target: &Target) -> Result<Self, String> {
         let method = |operation: &Operation| {
-            operation.method.parse::<Method>().map_err(|_| "a method that HTTP has not".to_owned())
+            operation.method.parse::<Method>().map_err(|_| "a method that HTTP does not know".to_owned())
         };
         let content = |operation: &Operation| {
-            HeaderValue::from_str(&operation.content_type).map_err(|_| "a content type that HTTP has not".to_owned())
+            HeaderValue::from_str(&operation.content_type).map_err(|_| "a content type that is not valid".to_owned())
         };
         Ok(Self {
             methods: scenario.operations.iter().map(method).collect::<Result<_, _>>()?,

@@ -13,7 +13,7 @@ pub(super) fn check(run: &Run, findings: &mut Findings) {
     let Some(found) = &run.multicasts else {
         return findings.require("T14", !is_planned, || "nobody has listened to what was sent".to_owned());
     };
-    findings.require("T14", is_planned, || "subscribers have listened that the scenario has not".to_owned());
+    findings.require("T14", is_planned, || "subscribers that the scenario does not declare have listened".to_owned());
     let Multicasts { answered, targets, received, lost, doubled, stray, ended, .. } = *found;
     findings.require("T14", received > 0 || run.aborted, || format!("of {answered} messages none was received"));
     findings.require("T26", [lost, doubled, stray] == [0; 3], || {
