@@ -10,18 +10,18 @@ some), CPU of the server for each right answer, the median and the 99th percenti
 import json
 import random
 import sys
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from run_benches import processes, serialization
 from run_benches.analysis import load_figures
 from run_benches.errors import Complaint
-from run_benches.interrupts import raise_if_requested
+from run_benches.measure.job_loop import Failures, JobLoop, Task
 from run_benches.places import CALIBRATION
-from run_benches.progress import Line, duration
+from run_benches.progress import duration
 from run_benches.stats import judge
 from run_benches.store import load_comparisons
 from run_benches.store.load_comparisons import Kind, LoadComparison, Row
@@ -31,6 +31,9 @@ QUANTILES: dict[float, Kind] = {0.5: "p50", 0.99: "p99"}
 
 MOST_INVALID = 3
 """Pairs that may be invalid; what breaks rules more often than that does so for a reason of its own."""
+
+PAIR_TIMEOUT_S = 120.0
+"""Twice this, and ten times what the pairs before took, is the deadline of a pair."""
 
 LOST_MARGIN = 0.001
 """The share of requests by which both sides may differ in what they do not answer right, and still be the same."""
@@ -46,28 +49,35 @@ class Programs:
 
 
 def carry_out(compared: LoadComparison, path: Path, programs: Programs, wanted: int | None) -> None:
-    """Does all pairs and judges; `wanted` pairs, or as many as the rule needs for so many rows. What stands on disk is
-    whole at every moment, and an interrupted comparison is not complete."""
-    began = time.monotonic()
-    load_comparisons.store(compared, path)
-    with Line() as line:
+    """Does all pairs and judges; `wanted` pairs, or as many as the rule needs for so many rows. An interrupted
+    comparison is not complete."""
+
+    def store(seconds: float) -> None:
+        compared.seconds = seconds
+        load_comparisons.store(compared, path)
+
+    def expected_s() -> float:
+        return loop.spent_s / compared.done if compared.done else 0.0  # of the first it is not known
+
+    with JobLoop([], store, PAIR_TIMEOUT_S) as loop:
         while compared.pairs is None or compared.done < compared.pairs:
-            raise_if_requested()
             number = compared.done + len(compared.invalid)
-            line.show(_progress(compared, time.monotonic() - began))
-            _pair(compared, path.with_suffix(""), programs, number)
-            compared.seconds = round(time.monotonic() - began, 1)
+            words = f"pair {compared.done + 1}" + (f" of {compared.pairs}" if compared.pairs else " of servers")
+            do = partial(_pair, compared, path.with_suffix(""), programs, number)
+            loop.carry_out([Task(f"pair {number}", words, expected_s, do)], partial(_later_s, compared, expected_s))
             if compared.pairs is None and compared.done:
                 compared.pairs = _planned(compared, wanted)
             if len(compared.invalid) > MOST_INVALID:
-                load_comparisons.store(compared, path)
                 return
             if compared.done == judge.EARLY_PAIRS and _look(compared, early=True):
                 break
-            load_comparisons.store(compared, path)
-    _look(compared, early=False)
-    compared.complete = True
-    load_comparisons.store(compared, path)
+        _look(compared, early=False)
+        compared.complete = True
+        loop.store()
+
+
+def _later_s(compared: LoadComparison, expected_s: Callable[[], float]) -> float:
+    return expected_s() * ((compared.pairs or 1) - compared.done - 1)
 
 
 def _planned(compared: LoadComparison, wanted: int | None) -> int:
@@ -102,14 +112,7 @@ def _look(compared: LoadComparison, early: bool) -> bool:
     return all(row.judgement or row.reason for row in family.values())
 
 
-def _progress(compared: LoadComparison, seconds: float) -> str:
-    if not compared.pairs:
-        return "the first pair of servers"
-    left = seconds / compared.done * (compared.pairs - compared.done)
-    return f"pair {compared.done + 1} of {compared.pairs}, {duration(left)} left"
-
-
-def _pair(compared: LoadComparison, folder: Path, programs: Programs, number: int) -> None:
+def _pair(compared: LoadComparison, folder: Path, programs: Programs, number: int, deadline_s: float) -> Failures:
     """One pair: its figures come to the rows if all of its runs are valid, or bound by the client; else the reason to
     `invalid`."""
     swapped = random.Random(f"{compared.seed}:{number}").random() < 0.5
@@ -131,12 +134,12 @@ def _pair(compared: LoadComparison, folder: Path, programs: Programs, number: in
         *versus,
     ]
     try:
-        lines = _run(command)
-    except Complaint as complaint:
+        lines = _run(command, deadline_s if compared.done else None)
+    except (Complaint, TimeoutError) as complaint:
         if not compared.done:
             raise
         compared.invalid.append(f"pair {number + 1}: {complaint}")
-        return
+        return {}
     pairs = [[_result(results / f"{id}.json") for id in json.loads(line)] for line in lines]
     ordered = [(second, first) if swapped else (first, second) for first, second in pairs]
     runs = [(side, run) for pair in ordered for side, run in zip("AB", pair, strict=True)]
@@ -145,8 +148,9 @@ def _pair(compared: LoadComparison, folder: Path, programs: Programs, number: in
     broken = [f"pair {number + 1}, side {side}: {why}" for side, run in runs if (why := _not_counted(run))]
     if broken:
         compared.invalid += broken[:1]
-        return
+        return {}
     _keep(compared, ordered, number)
+    return {}
 
 
 def _not_counted(run: Result) -> str | None:
@@ -241,9 +245,9 @@ def _at(times: Statistics | None, quantile: float) -> float | str:
     return value or ("later than any that was measured" if told else "too few requests")
 
 
-def _run(command: list[str]) -> list[str]:
+def _run(command: list[str], limit_s: float | None) -> list[str]:
     """The lines that the load tool prints. It is told of an interrupt, so that it stops its servers."""
-    done = processes.told(command, ending=processes.STORING)
+    done = processes.told(command, limit_s=limit_s, ending=processes.STORING)
     if done.returncode not in (0, 1) or not done.stdout:
         raise Complaint(
             (done.stderr.strip().splitlines() or [f"the load tool ended with code {done.returncode}"])[-1].removeprefix(

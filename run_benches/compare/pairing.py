@@ -163,7 +163,7 @@ def stores(folder: Path, name: str, layer: str) -> dict[str, str]:
 def _collect(outcome: Outcome, result: broker.Result, number: int) -> None:
     for (id, *_), log in result.rows.items():
         total = any(families.stalled(seen[id]) for seen in outcome.seen if id in seen)
-        effect = broker.total_effect(log) if total else broker.effect(log)
+        effect = broker.effect(log, total)
         a_ns, b_ns = (_operation_ns(log, side, total) for side in (0, 1))
         outcome.failures.pop(id, None)
         outcome.points[id] = Point(number, round(effect, 6), round(a_ns, 2), round(b_ns, 2), _unlike(log))
@@ -172,7 +172,7 @@ def _collect(outcome: Outcome, result: broker.Result, number: int) -> None:
 
 
 def _operation_ns(log: broker.RowLog, side: int, total: bool) -> float:
-    """As the effect is made: without the first quadruple, and of all time where stalls are part of the cost."""
+    """As the effect is made: without the first palindrome, and of all time where stalls are part of the cost."""
     times = [turn.nanoseconds / log.operations for turn in log.turns[4:] if turn.side == side]
     return statistics.fmean(times) if total else statistics.median(times)
 

@@ -7,8 +7,7 @@ operations a turn and the same number of turns, and turns go up a random order o
 palindrome: of two sides ABBA or BAAB), which cancels drift. Two sides are a pair, more are a tuple. The sides speak the
 protocol that stands at the top of `benches/harness/src/paired.rs`.
 
-Nothing here judges: `effect` gives the one number of a pair, `families` reads tuples, and statistics are made of these
-elsewhere. By hand, to see how well this machine can tell a program from itself (`--load 0.6`: while 60 % of each core
+Nothing here judges: `stats.turns` says what turns say, and statistics are made of that elsewhere. By hand, to see how well this machine can tell a program from itself (`--load 0.6`: while 60 % of each core
 are taken): `python3 -m run_benches.measure.broker aa BINARY[:ROW] ... --pairs 40`.
 """
 
@@ -32,6 +31,7 @@ from pathlib import Path
 from run_benches import processes, scratch
 from run_benches.interrupts import held, raise_if_requested
 from run_benches.places import ROOT
+from run_benches.stats.turns import Turns
 
 TURN_NS = 1e6
 """A turn of a row with one thread that changes nothing."""
@@ -104,6 +104,10 @@ class RowLog:
     turns: list[Turn]
     conditions: tuple[Conditions, ...] | None = None
 
+    def counted(self, warm_up: int) -> Turns:
+        """The turns that count, after so many palindromes of warm-up."""
+        return Turns.of([(turn.side, turn.nanoseconds) for turn in self.turns], len(self.ids), warm_up)
+
 
 @dataclass(frozen=True)
 class Failure:
@@ -121,34 +125,14 @@ class Result:
     failures: list[Failure]
 
 
-def effect(log: RowLog) -> float:
-    """How much longer B takes than A, as a natural logarithm: the median over quadruples; the first is warm-up.
-
-    Half of (ln B1 + ln B2 - ln A1 - ln A2) within ABBA or BAAB: a linear drift cancels.
-    """
-    return statistics.median(
-        sum((1 if turn.side else -1) * math.log(max(1, turn.nanoseconds)) for turn in four) / 2
-        for four in _quadruples(log)
-    )
-
-
-def total_effect(log: RowLog) -> float:
-    """The same where stalls are part of the cost: ln of B's total time over A's total time; the first quadruple is
-    warm-up."""
-    totals = [0, 0]
-    for four in _quadruples(log):
-        for turn in four:
-            totals[turn.side] += turn.nanoseconds
-    return math.log(totals[1] / totals[0])
+def effect(log: RowLog, by_total: bool = False) -> float:
+    """How much longer the second lane takes than the first, as a natural logarithm; the first palindrome is warm-up."""
+    return log.counted(1).log_ratio(1, 0, by_total)
 
 
 def cost_ns(log: RowLog) -> float:
     """What an operation took, half of the turns less and half of them more, by the clock of the row."""
     return statistics.median(turn.nanoseconds for turn in log.turns) / log.operations
-
-
-def _quadruples(log: RowLog) -> list[list[Turn]]:
-    return [log.turns[start : start + 4] for start in range(4, len(log.turns), 4)]
 
 
 def run(

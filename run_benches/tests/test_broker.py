@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from run_benches.measure.broker import Result, Row, RowLog, Side, Turn, cost_ns, effect, foreign_load, run, total_effect
+from run_benches.measure.broker import Result, Row, RowLog, Side, Turn, cost_ns, effect, foreign_load, run
 
 SCRIPT = r"""
 import json, os, socket, sys, time
@@ -78,7 +78,7 @@ def same(*names: str) -> list[tuple[str, str]]:
     return [(name, name) for name in names]
 
 
-def test_both_sides_do_the_same_work_in_quadruples_and_never_at_once(tmp_path: Path) -> None:
+def test_both_sides_do_the_same_work_in_palindromes_and_never_at_once(tmp_path: Path) -> None:
     logs = [tmp_path / "a", tmp_path / "b"]
     a = side(["x", "y"], cost=1000, log=str(logs[0]))
     b = side(["x", "y"], cost=3000, log=str(logs[1]))
@@ -250,7 +250,7 @@ def test_a_plan_that_cannot_be_carried_out_is_refused(rows: list[Row | tuple[str
 
 
 def synthetic(first: tuple[int, ...], a_ns: float, b_ns: float, drift: float = 0.0, noise: float = 0.0) -> RowLog:
-    """A log of 20 quadruples whose machine slows down by `drift` (a share) each turn."""
+    """A log of 20 palindromes whose machine slows down by `drift` (a share) each turn."""
     coin = random.Random(5)
     turns = []
     for place in range(80):
@@ -267,16 +267,16 @@ def test_effect_is_exact_and_cancels_drift(first: tuple[int, ...]) -> None:
     assert math.isclose(effect(synthetic(first, 1e6, 1e6, noise=0.02)), 0, abs_tol=0.01)
 
 
-def test_effect_forgets_the_first_quadruple_and_one_stall() -> None:
+def test_effect_forgets_the_first_palindrome_and_one_stall() -> None:
     log = synthetic((0, 1, 1, 0), 1e6, 2e6)
     log.turns[0].nanoseconds = log.turns[3].nanoseconds = 500_000_000
     log.turns[41].nanoseconds = 500_000_000
     assert math.isclose(effect(log), math.log(2))
-    assert total_effect(log) > 2, "where stalls are part of the cost they count"
+    assert effect(log, by_total=True) > 2, "where stalls are part of the cost they count"
 
 
 def test_total_effect_is_of_equal_work() -> None:
-    assert math.isclose(total_effect(synthetic((0, 1, 1, 0), 1e6, 1.2e6)), math.log(1.2), abs_tol=1e-6)
+    assert math.isclose(effect(synthetic((0, 1, 1, 0), 1e6, 1.2e6), by_total=True), math.log(1.2), abs_tol=1e-6)
 
 
 def test_foreign_load_burns_its_share_and_ends_with_the_block() -> None:
