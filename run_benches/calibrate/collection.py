@@ -27,7 +27,7 @@ from run_benches.calibrate.error_rates import QUIET
 from run_benches.compare import comparison_run, new_comparison, pairing, revisions, worktree
 from run_benches.compare.comparison_run import ComparisonRun
 from run_benches.compare.pairing import PairContext, PairSide
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.measure import build, criterion_output, jobs, machine, plan, provenance, selection
 from run_benches.measure.build import Suite
 from run_benches.measure.job_loop import Failures, JobLoop, Task
@@ -35,8 +35,8 @@ from run_benches.measure.layers import SENTINELS, layer_names
 from run_benches.progress import duration
 from run_benches.stats import judge, usual_tools
 from run_benches.store import comparisons, fingerprint, pool, runs
-from run_benches.store.comparisons import Comparison, Control, Design, Row, Side
-from run_benches.store.pool import Entry, Kind, Origin, Plant
+from run_benches.store.comparisons import ComparedRow, ComparedSide, Comparison, ComparisonDesign, Control
+from run_benches.store.pool import Entry, EntryKind, Origin, Plant
 from run_benches.store.runs import Facts
 
 PLANTED_LAYERS = ("encoding", "storage", "indexes", "routing")
@@ -65,7 +65,7 @@ PUBLISHED = runs.Design(
 """Criterion with the settings of `cargo bench`: eight seconds a row, so that only one row of each target can afford it.
 """
 
-DESIGNS: dict[Kind, runs.Design] = {"process": DRIVEN, "published": PUBLISHED}
+DESIGNS: dict[EntryKind, runs.Design] = {"process": DRIVEN, "published": PUBLISHED}
 
 PLANTED_EVERY, DRIVEN_EVERY = 2, 4
 """Plants are in every second round and Criterion's processes in every fourth: pairs are what most of the time is for.
@@ -80,7 +80,7 @@ class PoolJob:
     """What is done and stored in one piece."""
 
     round: int
-    kind: Kind
+    kind: EntryKind
     target: str
     condition: str
     plant: Plant | None = None
@@ -160,7 +160,9 @@ class Collection:
         number, began = sum(entry.kind == "comparison" for entry in self.pool.entries), time.monotonic()
         path = self._context.folder / f"comparison-{number + 1}.json"
         compared = comparisons.load(path) if path.exists() else self._compared(number)
-        ComparisonRun(compared, path, (self._targets, self._targets), self._facts(), self._context.timeout_s).go()
+        ComparisonRun(
+            compared, path, (self._targets, self._targets), self._facts(), self._context.timeout_s
+        ).carry_out()
         verdicts: Counter[str] = Counter(
             row.judgement.verdict if row.judgement else row.state for row in compared.rows.values()
         )
@@ -174,7 +176,7 @@ class Collection:
     def _compared(self, number: int) -> Comparison:
         origin, facts = self.pool.origin, self._facts()
         rows = {
-            id: Row("not_run", [], one, new_comparison.margin(id))
+            id: ComparedRow("not_run", [], one, new_comparison.margin(id))
             for id, one in facts.items()
             if id.partition("/")[0] != SENTINELS
         }
@@ -185,12 +187,12 @@ class Collection:
             started=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             seconds=0.0,
             complete=False,
-            a=Side("once", origin.commit, origin.dirty, origin.commit, code=origin.code),
-            b=Side("again", origin.commit, origin.dirty, origin.commit, code=origin.code),
+            a=ComparedSide("once", origin.commit, origin.dirty, origin.commit, code=origin.code),
+            b=ComparedSide("again", origin.commit, origin.dirty, origin.commit, code=origin.code),
             machine=origin.machine,
             build=origin.build,
             engine={},
-            design=Design(
+            design=ComparisonDesign(
                 seed,
                 new_comparison.ALPHA,
                 new_comparison.CONTROL_ALPHA,
@@ -210,7 +212,7 @@ class Collection:
     def _announce(self, rounds: int, round_s: float) -> None:
         """What the budget buys, before it is spent."""
         if rounds < 1:
-            raise Complaint(
+            raise UserError(
                 f"a round of these rows takes about {duration(round_s)}: give a larger --budget, or name fewer with --rows"
             )
         there = min(
@@ -233,7 +235,7 @@ class Collection:
         found = [PoolJob(number, "pair", layer, condition) for layer in self._rows for condition in CONDITIONS]
         if number % DRIVEN_EVERY == 0:
             driven = CONDITIONS[number // DRIVEN_EVERY % len(CONDITIONS)]
-            kinds: tuple[Kind, ...] = ("process", "published")
+            kinds: tuple[EntryKind, ...] = ("process", "published")
             layers = [layer for layer in self._rows if layer != SENTINELS]
             found += [
                 PoolJob(number, kind, layer, driven)
@@ -276,11 +278,11 @@ class Collection:
             job.name,
             f"round {job.round + 1}: {job.kind} of {job.target}, {job.condition}",
             lambda: self._job_s(job),
-            lambda deadline_s: self._do(job, deadline_s),
+            lambda deadline_s: self._measure(job, deadline_s),
             said=lambda id, failure: f"{id}, {job.condition}: {failure}",
         )
 
-    def _do(self, job: PoolJob, deadline_s: float) -> Failures:
+    def _measure(self, job: PoolJob, deadline_s: float) -> Failures:
         began, entry = time.monotonic(), Entry(job.round, job.kind, job.target, job.condition, 0.0, job.plant)
         with disturbed(job.condition, self._context.folder, deadline_s):
             if job.kind in DESIGNS:
@@ -332,7 +334,10 @@ class Collection:
             self._suites, DESIGNS[entry.kind], folder, self._context.timeout_s, self._context.tick
         )
         outcome = jobs.measure_layer(
-            context, plan.Job(entry.round, "time", entry.target), self._driven_rows(entry.kind, entry.target), limit_s
+            context,
+            plan.PlannedJob(entry.round, "time", entry.target),
+            self._driven_rows(entry.kind, entry.target),
+            limit_s,
         )
         entry.failures = outcome.failures
         last = entry.round - DRIVEN_EVERY * len(CONDITIONS)
@@ -343,7 +348,7 @@ class Collection:
         for process in _processes(folder, last, entry.target):
             shutil.rmtree(process)
 
-    def _driven_rows(self, kind: Kind, target: str) -> list[str]:
+    def _driven_rows(self, kind: EntryKind, target: str) -> list[str]:
         """All rows, or the one that the seed draws."""
         rows = [id for id, facts in self._rows[target].items() if kind == "process" or not facts.workload]
         return rows if kind == "process" else random.Random(f"{self._seed}:{target}").sample(rows, min(1, len(rows)))

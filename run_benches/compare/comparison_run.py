@@ -16,7 +16,7 @@ from pathlib import Path
 from run_benches import scratch
 from run_benches.analysis import figures
 from run_benches.compare import attribution, counting, pairing
-from run_benches.compare.pairing import Outcome, PairContext, PairSide
+from run_benches.compare.pairing import PairContext, PairOutcome, PairSide
 from run_benches.compare.worktree import Target
 from run_benches.measure import jobs
 from run_benches.measure.job_loop import Failures, JobLoop, Task, invalid
@@ -24,7 +24,7 @@ from run_benches.measure.plan import Costs
 from run_benches.progress import duration
 from run_benches.stats import judge
 from run_benches.store import comparisons
-from run_benches.store.comparisons import Comparison, Design, Point, Row, Witness
+from run_benches.store.comparisons import ComparedRow, Comparison, ComparisonDesign, PairPoint, Witness
 from run_benches.store.runs import Facts
 
 CONTROLS_A_SCREENING = 2
@@ -75,7 +75,7 @@ class ComparisonRun:
         self._loop = JobLoop(compared.design.order, self._store, timeout_s, compared.seconds, self._so_far)
         self._context = PairContext(path.with_suffix(""), compared.design.turns, timeout_s, self._loop.tick)
 
-    def go(self) -> None:
+    def carry_out(self) -> None:
         """Does every pair that is not done yet, then judges."""
         try:
             with self._loop:
@@ -127,7 +127,7 @@ class ComparisonRun:
             rows[id].judgement, rows[id].state = judgement, "judged"
         self._loop.store()
 
-    def _open_rows(self) -> dict[str, Row]:
+    def _open_rows(self) -> dict[str, ComparedRow]:
         return {id: row for id, row in self._compared.rows.items() if row.state == "not_run" and row.pairs}
 
     def _first_fresh(self) -> int:
@@ -244,12 +244,12 @@ class ComparisonRun:
             job.name,
             f"{what} {job.number % 1000 + 1} of {controls}{job.target}",
             lambda: seconds_of(job.target, facts, self._context.turns, self._loop.costs),
-            lambda deadline_s: self._do(job, deadline_s),
+            lambda deadline_s: self._measure(job, deadline_s),
             (_cost(job.target), len(facts)),
             said,
         )
 
-    def _do(self, job: Pair, deadline_s: float) -> Failures:
+    def _measure(self, job: Pair, deadline_s: float) -> Failures:
         number = 2 * job.number + job.control if job.control is not None else job.number
         facts, name = {id: self._facts[id] for id in job.rows}, f"{self._compared.design.seed}:{job.name}"
         outcome = pairing.measure(self._context, self._sides(job), facts, number, name, deadline_s)
@@ -266,7 +266,7 @@ class ComparisonRun:
             return a, PairSide(a.target, a.settings, "c")
         return a, PairSide(self._targets[1][job.target], self._compared.b.settings, "b")
 
-    def _apply(self, job: Pair, outcome: Outcome) -> None:
+    def _apply(self, job: Pair, outcome: PairOutcome) -> None:
         for id, point in outcome.points.items():
             row = self._compared.rows[id]
             if job.stage == "again":
@@ -316,7 +316,7 @@ def affordable(fewest: int, round_s: float, budget_s: float | None, spent_s: flo
     return fewest if budget_s is None else max(fewest, min(judge.MOST_PAIRS, int((budget_s - spent_s) / round_s)))
 
 
-def fewest_pairs(design: Design, undecided: int) -> int:
+def fewest_pairs(design: ComparisonDesign, undecided: int) -> int:
     """Fresh pairs that so many rows need: so many that the smallest p there is survives Holm at the level of this try."""
     return max(min(judge.MOST_PAIRS, design.fewest_pairs), judge.deciding_pairs(undecided, design.level))
 
@@ -335,5 +335,5 @@ def _target(id: str) -> str:
     return id.partition("/")[0]
 
 
-def _effects(points: list[Point]) -> list[float]:
+def _effects(points: list[PairPoint]) -> list[float]:
     return [point.effect for point in points]

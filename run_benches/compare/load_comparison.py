@@ -18,16 +18,16 @@ from typing import Literal
 
 from run_benches import processes, serialization
 from run_benches.analysis import load_figures
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.measure.job_loop import Failures, JobLoop, Task
 from run_benches.places import CALIBRATION
 from run_benches.progress import duration
 from run_benches.stats import judge
 from run_benches.store import load_comparisons
-from run_benches.store.load_comparisons import Kind, LoadComparison, Row
-from run_benches.store.loads import NONE, Operation, Result, Statistics
+from run_benches.store.load_comparisons import LoadComparison, LoadRow, LoadRowKind
+from run_benches.store.loads import NONE, LoadResult, Operation, Statistics
 
-QUANTILES: dict[float, Kind] = {0.5: "p50", 0.99: "p99"}
+QUANTILES: dict[float, LoadRowKind] = {0.5: "p50", 0.99: "p99"}
 
 MOST_INVALID = 3
 """Pairs that may be invalid; what breaks rules more often than that does so for a reason of its own."""
@@ -84,13 +84,13 @@ def _planned(compared: LoadComparison, wanted: int | None) -> int:
     rows = len(_judgeable(compared))
     fewest = judge.deciding_pairs(rows, compared.alpha)
     if wanted is not None and wanted < fewest:
-        raise Complaint(f"{rows} rows need {fewest} pairs of servers, and --pairs says {wanted}")
+        raise UserError(f"{rows} rows need {fewest} pairs of servers, and --pairs says {wanted}")
     pairs = wanted or fewest
     print(f"{rows} rows, {pairs} pairs of servers: about {duration(compared.seconds * pairs)}", file=sys.stderr)
     return pairs
 
 
-def _judgeable(compared: LoadComparison) -> dict[str, Row]:
+def _judgeable(compared: LoadComparison) -> dict[str, LoadRow]:
     return {name: row for name, row in compared.rows.items() if row.a}
 
 
@@ -135,7 +135,7 @@ def _pair(compared: LoadComparison, folder: Path, programs: Programs, number: in
     ]
     try:
         lines = _run(command, deadline_s if compared.done else None)
-    except (Complaint, TimeoutError) as complaint:
+    except (UserError, TimeoutError) as complaint:
         if not compared.done:
             raise
         compared.invalid.append(f"pair {number + 1}: {complaint}")
@@ -153,17 +153,17 @@ def _pair(compared: LoadComparison, folder: Path, programs: Programs, number: in
     return {}
 
 
-def _not_counted(run: Result) -> str | None:
+def _not_counted(run: LoadResult) -> str | None:
     """Why a run says nothing of its server."""
     if run.validity not in ("valid", "client_bound"):
         return "; ".join(run.broken) or run.validity.replace("_", " ")
     return None if run.total.ok else "no request was answered right"
 
 
-def _keep(compared: LoadComparison, pairs: Sequence[tuple[Result, Result]], number: int) -> None:
+def _keep(compared: LoadComparison, pairs: Sequence[tuple[LoadResult, LoadResult]], number: int) -> None:
     found = {name: row for a, b in pairs for name, row in _rows(a, b).items()}
     if not compared.done:
-        compared.rows = {name: Row(row.kind, row.times) for name, row in found.items()}
+        compared.rows = {name: LoadRow(row.kind, row.times) for name, row in found.items()}
     for name, row in compared.rows.items():
         if row.reason is None and (why := found[name].reason):
             row.reason = f"{why}, in pair {number + 1}"
@@ -176,7 +176,7 @@ def _keep(compared: LoadComparison, pairs: Sequence[tuple[Result, Result]], numb
     compared.done += 1
 
 
-def _rows(a: Result, b: Result) -> dict[str, Row]:
+def _rows(a: LoadResult, b: LoadResult) -> dict[str, LoadRow]:
     """What both sides have, as rows of one pair. Operations are held against each other in their order; those of equal
     name are named by it. Of a side that has more of them, those that both have are, by their names; then a right answer
     is another thing on each side."""
@@ -192,7 +192,7 @@ def _rows(a: Result, b: Result) -> dict[str, Row]:
         named = {cell.operation: cell for cell in b.cells}
         pairs = [(cell, named[cell.operation]) for cell in a.cells if cell.operation in named]
     if not pairs:
-        raise Complaint(
+        raise UserError(
             f"{variant}: no operation of one side has the name of one of the other, and there are {len(a.cells)} and {len(b.cells)}"
         )
     for ours, theirs in pairs:
@@ -211,28 +211,28 @@ def _rows(a: Result, b: Result) -> dict[str, Row]:
 
 
 def _row(
-    kind: Kind, times: Literal["response", "service", "last arrival"] | None, a: float | str, b: float | str
-) -> Row:
+    kind: LoadRowKind, times: Literal["response", "service", "last arrival"] | None, a: float | str, b: float | str
+) -> LoadRow:
     """Of one pair; words in place of a figure are the reason why there is none."""
     if isinstance(a, str) or isinstance(b, str):
-        return Row(
+        return LoadRow(
             kind,
             times,
             reason=" and ".join(
                 f"{words} on side {side}" for side, words in (("A", a), ("B", b)) if isinstance(words, str)
             ),
         )
-    return Row(kind, times, [a], [b])
+    return LoadRow(kind, times, [a], [b])
 
 
-def _cpu_ns(run: Result) -> float | str:
+def _cpu_ns(run: LoadResult) -> float | str:
     return load_figures.server_cpu_ns(run) or "no clock of the server"
 
 
-def _quantile(ours: Operation, theirs: Operation, quantile: float, kind: Kind) -> Row:
+def _quantile(ours: Operation, theirs: Operation, quantile: float, kind: LoadRowKind) -> LoadRow:
     """Of the response time in an open loop, else of the service time."""
     if (ours.response is None) != (theirs.response is None):
-        return Row(kind, None, reason="response time on one side, service time on the other")
+        return LoadRow(kind, None, reason="response time on one side, service time on the other")
     return _row(
         kind,
         "response" if ours.response else "service",
@@ -247,9 +247,9 @@ def _at(times: Statistics | None, quantile: float) -> float | str:
 
 def _run(command: list[str], limit_s: float | None) -> list[str]:
     """The lines that the load tool prints. It is told of an interrupt, so that it stops its servers."""
-    done = processes.told(command, limit_s=limit_s, ending=processes.STORING)
+    done = processes.captured(command, limit_s=limit_s, ending=processes.STORING)
     if done.returncode not in (0, 1) or not done.stdout:
-        raise Complaint(
+        raise UserError(
             (done.stderr.strip().splitlines() or [f"the load tool ended with code {done.returncode}"])[-1].removeprefix(
                 "load: "
             )
@@ -257,11 +257,11 @@ def _run(command: list[str], limit_s: float | None) -> list[str]:
     return done.stdout.splitlines()
 
 
-def _result(path: Path) -> Result:
+def _result(path: Path) -> LoadResult:
     try:
-        return serialization.load(Result, path)
+        return serialization.load(LoadResult, path)
     except (OSError, serialization.Malformed) as error:
-        raise Complaint(f"{path}: {error}") from error
+        raise UserError(f"{path}: {error}") from error
 
 
 def same_flags(scenario: str, shared: Sequence[str], words: Sequence[str]) -> tuple[str, list[str]]:

@@ -13,7 +13,7 @@ from typing import Self
 
 from run_benches import interrupts
 from run_benches.measure.plan import Costs
-from run_benches.progress import Line, duration
+from run_benches.progress import ProgressLine, duration
 from run_benches.store.runs import Job
 
 Failures = Mapping[str, str]
@@ -51,7 +51,7 @@ class JobLoop:
     ) -> None:
         """`order` has the jobs that are done, and grows; `store` is told the seconds in all, of which `earlier_s` were
         spent before an interruption; `so_far` is told behind what is under way."""
-        self.line, self.costs = Line(), Costs()
+        self.line, self.costs = ProgressLine(), Costs()
         self._order, self.done = order, {job.name for job in order}
         self._keep, self._timeout_s, self._so_far = store, timeout_s, so_far
         self._earlier_s, self._began = earlier_s, time.monotonic()
@@ -80,9 +80,9 @@ class JobLoop:
         """Does those that are not done yet; `later_s` is what is expected behind them."""
         todo = self.left(tasks)
         while todo:
-            self._one(todo.pop(0), lambda: sum(task.expected_s() for task in todo) + later_s())
+            self._carry_out(todo.pop(0), lambda: sum(task.expected_s() for task in todo) + later_s())
 
-    def _one(self, task: Task, later_s: Callable[[], float]) -> None:
+    def _carry_out(self, task: Task, later_s: Callable[[], float]) -> None:
         began, expected_s = time.monotonic(), task.expected_s()
         self._under_way = (task.words, began + expected_s + later_s())
         self.tick()

@@ -11,11 +11,11 @@ from run_benches.measure import jobs, plan
 from run_benches.measure.build import Found, Suite
 from run_benches.measure.families import Tuple
 from run_benches.measure.job_loop import Failures, JobLoop, Task, invalid
-from run_benches.measure.jobs import Outcome, RunContext
-from run_benches.measure.plan import Job
+from run_benches.measure.jobs import JobOutcome, RunContext
+from run_benches.measure.plan import PlannedJob
 from run_benches.stats import estimates
 from run_benches.store import runs
-from run_benches.store.runs import Bench, Family, Measure, Ratio, Run, Turns
+from run_benches.store.runs import Bench, Family, Measure, Ratio, Run, WorkloadTurns
 
 
 class Measurement:
@@ -27,7 +27,7 @@ class Measurement:
         self._loop = JobLoop(run.design.order, self._store, timeout_s, run.seconds)
         self._context = RunContext(suites, run.design, path.with_suffix(""), timeout_s, self._loop.tick)
 
-    def go(self) -> None:
+    def carry_out(self) -> None:
         """Does every job that is not done yet."""
         try:
             with self._loop:
@@ -58,22 +58,22 @@ class Measurement:
         run = self._run
         return plan.seconds_of(run.design, self._benches, run.families, run.ratios, self._loop.costs, first)
 
-    def _task(self, job: Job) -> Task:
+    def _task(self, job: PlannedJob) -> Task:
         run, is_tuple = self._run, job.kind == "tuple"
         parts = len(run.families[job.subject].rows) + 1 if is_tuple else len(self._alone(job))
         return Task(
             job.name,
             f"{'tuple' if is_tuple else 'process'} {job.round + 1} of {job.subject}",
             lambda: plan.job_s(job, run.design, self._benches, run.families, self._loop.costs),
-            lambda deadline_s: self._do(job, deadline_s),
+            lambda deadline_s: self._measure(job, deadline_s),
             (plan.remembered_by(run.design, job), parts),
             lambda id, failure: f"{'the family of ' if is_tuple else ''}{invalid(id, failure)}",
         )
 
-    def _alone(self, job: Job) -> list[str]:
+    def _alone(self, job: PlannedJob) -> list[str]:
         return plan.timeable(self._run.design, self._benches, job.round)[job.subject]
 
-    def _do(self, job: Job, deadline_s: float) -> Failures:
+    def _measure(self, job: PlannedJob, deadline_s: float) -> Failures:
         if job.kind == "time":
             outcome = jobs.measure_layer(self._context, job, self._alone(job), deadline_s)
         else:
@@ -81,14 +81,14 @@ class Measurement:
         self._apply(job, outcome)
         return outcome.failures
 
-    def _apply(self, job: Job, outcome: Outcome) -> None:
+    def _apply(self, job: PlannedJob, outcome: JobOutcome) -> None:
         run = self._run
         for id, point_ns in outcome.points_ns.items():
             _add_point(self._benches[id], point_ns)
         for id, facts in outcome.facts.items():
             bench = self._benches[id]
             if job.kind == "tuple" and facts.workload:  # its times and measures are those of its own processes
-                bench.turns = Turns(facts.timed_operations, facts.counters)
+                bench.turns = WorkloadTurns(facts.timed_operations, facts.counters)
             else:
                 bench.facts, bench.counters = facts, facts.counters
             if facts.allocations_per_operation is not None:  # counted where the cost of an operation was not known yet
