@@ -92,7 +92,7 @@ def steps(full: bool) -> list[Check]:
         Check("format", _cargo(["fmt", "--all", "--check"], "fmt", "rustup component add rustfmt")),
         Check("every bench has its [[bench]]", _bench_stanzas),
         Check("form of the runner", _form),
-        Check("types of the runner", _python("-m", "mypy", "--strict", "run_benches")),
+        Check("types of the runner", _python("-m", "mypy", "--strict", "run_benches", "load/tests/generators.py")),
         Check(
             "tests of the runner",
             _python("-m", "pytest", "-q", "-n", "auto", "--dist", "loadfile", "run_benches/tests"),
