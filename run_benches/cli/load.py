@@ -84,7 +84,7 @@ def _printed(run: LoadRun, path: Path, as_json: bool) -> int:
     return _code(run)
 
 
-def _line(name: str, cell: loads.TestedCell) -> list[str]:
+def _line(name: str, cell: loads.LoadCell) -> list[str]:
     found = cell.read()
     why = "; ".join(cell.reasons)
     if found is None:

@@ -31,7 +31,7 @@ from pathlib import Path
 from run_benches import processes, scratch
 from run_benches.interrupts import held, raise_if_requested
 from run_benches.places import ROOT
-from run_benches.stats.turns import Turns
+from run_benches.stats.turns import CountedTurns
 
 TURN_NS = 1e6
 """A turn of a row with one thread that changes nothing."""
@@ -104,9 +104,9 @@ class RowLog:
     turns: list[Turn]
     conditions: tuple[Conditions, ...] | None = None
 
-    def counted(self, warm_up: int) -> Turns:
+    def counted(self, warm_up: int) -> CountedTurns:
         """The turns that count, after so many palindromes of warm-up."""
-        return Turns.of([(turn.side, turn.nanoseconds) for turn in self.turns], len(self.ids), warm_up)
+        return CountedTurns.of([(turn.side, turn.nanoseconds) for turn in self.turns], len(self.ids), warm_up)
 
 
 @dataclass(frozen=True)

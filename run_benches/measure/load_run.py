@@ -30,7 +30,7 @@ from run_benches.places import CALIBRATION, ROOT, RUNS, SCENARIOS, shown
 from run_benches.progress import duration
 from run_benches.setup import brokers
 from run_benches.store import loads, stored_file
-from run_benches.store.loads import LoadRun, TestedCell
+from run_benches.store.loads import LoadCell, LoadRun
 from run_benches.store.runs import State
 
 ENDED_BEFORE = "the run ended before it"
@@ -206,15 +206,15 @@ def _plan(run: LoadRun, scenario: RunnableScenario, tool: Path, more: list[str])
     command = [str(tool), "run", scenario.name, "--plan", *run.flags, *more]
     done = processes.captured(command, cwd=_folder_of(scenario))
     if done.returncode != 0:
-        run.scenarios[scenario.name] = TestedCell("invalid", [processes.essence(done.stderr.splitlines())])
+        run.scenarios[scenario.name] = LoadCell("invalid", [processes.essence(done.stderr.splitlines())])
         run.code = max(run.code, Exit.ERROR)
         return LoadPlan([], {})
     plan = serialization.parse(LoadPlan, json.loads(done.stdout))
     for variant in plan.run:
         if variant.name in run.scenarios:
             raise UserError(f"two scenarios are called {variant.name!r}: give one of them another name")
-        run.scenarios[variant.name] = TestedCell("not_run", [ENDED_BEFORE])
-    run.scenarios |= {f"{scenario.name}: {what}": TestedCell("not_run", [why]) for what, why in plan.not_run.items()}
+        run.scenarios[variant.name] = LoadCell("not_run", [ENDED_BEFORE])
+    run.scenarios |= {f"{scenario.name}: {what}": LoadCell("not_run", [why]) for what, why in plan.not_run.items()}
     return plan
 
 
@@ -310,22 +310,22 @@ def _folder_of(scenario: RunnableScenario) -> Path | None:
     return ROOT if (SCENARIOS / f"{scenario.name}.toml").exists() else None
 
 
-def _cells(folder: Path, names: list[str], reason: str) -> dict[str, TestedCell]:
+def _cells(folder: Path, names: list[str], reason: str) -> dict[str, LoadCell]:
     """What came of planned runs. The first that left nothing has the reason why; those after it did not begin."""
-    cells: dict[str, TestedCell] = {}
+    cells: dict[str, LoadCell] = {}
     for name in names:
         cell = _stored(folder, name)
         ended = any(other.state == "invalid" and not other.result for other in cells.values())
-        cells[name] = cell or (TestedCell("not_run", [ENDED_BEFORE]) if ended else TestedCell("invalid", [reason]))
+        cells[name] = cell or (LoadCell("not_run", [ENDED_BEFORE]) if ended else LoadCell("invalid", [reason]))
     return cells
 
 
-def _stored(folder: Path, name: str) -> TestedCell | None:
+def _stored(folder: Path, name: str) -> LoadCell | None:
     """What the load tool stored of a run: its result, or why it was skipped."""
     without: dict[str, State] = {"skipped": "skipped", "failed": "invalid"}
     for what, state in without.items():
         if (folder / f"{name}.{what}").exists():
-            return TestedCell(state, [(folder / f"{name}.{what}").read_text(encoding="utf-8")])
+            return LoadCell(state, [(folder / f"{name}.{what}").read_text(encoding="utf-8")])
     found = next(
         (path for path in folder.glob("*.json") if re.fullmatch(rf"{re.escape(name)}-\d+-\d+", path.stem)), None
     )
@@ -336,12 +336,12 @@ def _stored(folder: Path, name: str) -> TestedCell | None:
         loads.check_format(raw, found)
         result = serialization.parse(loads.LoadResult, raw)
     except serialization.Malformed as error:
-        return TestedCell("invalid", [f"its result is damaged: {error}"])
+        return LoadCell("invalid", [f"its result is damaged: {error}"])
     state = "invalid" if result.validity == "invalid" else "ran"
     try:
-        return TestedCell(state, result.broken, raw, curves(result, found.with_suffix(".hlog")))
+        return LoadCell(state, result.broken, raw, curves(result, found.with_suffix(".hlog")))
     except UserError as complaint:
-        return TestedCell(state, [*result.broken, f"without curves: {complaint}"], raw)
+        return LoadCell(state, [*result.broken, f"without curves: {complaint}"], raw)
 
 
 def curves(result: loads.LoadResult, log: Path) -> dict[str, dict[str, list[loads.Quantile]]]:

@@ -15,7 +15,7 @@ from run_benches.measure.jobs import JobOutcome, RunContext
 from run_benches.measure.plan import PlannedJob
 from run_benches.stats import estimates
 from run_benches.store import runs
-from run_benches.store.runs import Bench, Family, Measure, Ratio, Run, WorkloadTurns
+from run_benches.store.runs import Bench, Family, Measure, Ratio, Run, Turns
 
 
 class Measurement:
@@ -88,7 +88,7 @@ class Measurement:
         for id, facts in outcome.facts.items():
             bench = self._benches[id]
             if job.kind == "tuple" and facts.workload:  # its times and measures are those of its own processes
-                bench.turns = WorkloadTurns(facts.timed_operations, facts.counters)
+                bench.turns = Turns(facts.timed_operations, facts.counters)
             else:
                 bench.facts, bench.counters = facts, facts.counters
             if facts.allocations_per_operation is not None:  # counted where the cost of an operation was not known yet

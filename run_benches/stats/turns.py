@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Turns:
+class CountedTurns:
     """The turns that count: of each palindrome the nanoseconds of each lane's two turns."""
 
     palindromes: Sequence[Sequence[Sequence[float]]]
 
     @classmethod
-    def of(cls, turns: Sequence[tuple[int, float]], lanes: int, warm_up: int) -> "Turns":
+    def of(cls, turns: Sequence[tuple[int, float]], lanes: int, warm_up: int) -> "CountedTurns":
         """Sorts turns (lane, nanoseconds), which are in the order in which they were taken, less so many palindromes."""
         palindromes = []
         for start in range(2 * lanes * warm_up, len(turns), 2 * lanes):

@@ -195,7 +195,7 @@ class Data:
 
 
 @dataclass
-class TestedScenario:
+class LoadScenario:
     """What is read of a scenario as it was run."""
 
     name: str
@@ -332,7 +332,7 @@ class LoadResult:
     format: int
     id: str
     began_unix_seconds: int
-    scenario: TestedScenario
+    scenario: LoadScenario
     loop: Literal["open", "closed"]
     processors: int
     window: Window
@@ -361,7 +361,7 @@ Curves = dict[str, dict[str, list[Quantile]]]
 
 
 @dataclass
-class TestedCell:
+class LoadCell:
     """A planned scenario: how it ended, why if it did not run, the load tool's result as it was stored, and its
     percentile curves."""
 
@@ -390,7 +390,7 @@ class LoadRun:
     build: Build
     binaries: dict[str, Binary]
     flags: list[str]
-    scenarios: dict[str, TestedCell] = field(default_factory=dict)
+    scenarios: dict[str, LoadCell] = field(default_factory=dict)
     code: int = 0
     sources: dict[str, Parts] = field(default_factory=dict)
     """By scenario, what its figures depend on."""
@@ -423,7 +423,7 @@ def _scenario_of(cell: str, more: Iterable[str] = ()) -> str:
 
 def apart(run: LoadRun) -> dict[str, LoadRun]:
     """A run as the set of its scenarios."""
-    cells: dict[str, dict[str, TestedCell]] = {}
+    cells: dict[str, dict[str, LoadCell]] = {}
     for name, cell in run.scenarios.items():
         cells.setdefault(_scenario_of(name), {})[name] = cell
     if len(cells) < 2:
@@ -431,7 +431,7 @@ def apart(run: LoadRun) -> dict[str, LoadRun]:
     return {scenario: _part(run, scenario, own) for scenario, own in cells.items()}
 
 
-def _part(run: LoadRun, scenario: str, cells: dict[str, TestedCell]) -> LoadRun:
+def _part(run: LoadRun, scenario: str, cells: dict[str, LoadCell]) -> LoadRun:
     windows = [result.window.seconds for cell in cells.values() if (result := cell.read())]
     sources = {scenario: run.sources[scenario]} if scenario in run.sources else {}
     return dataclasses.replace(run, seconds=round(sum(windows), 1), scenarios=cells, sources=sources)

@@ -241,7 +241,7 @@ class Latency:
 
 
 @dataclass
-class WorkloadTurns:
+class Turns:
     """What a lane of a workload counted in its turns: other operations than those of its own processes, whose times and
     measures the row has."""
 
@@ -272,7 +272,7 @@ class Bench:
     latencies: dict[str, list[Latency]] = field(default_factory=dict)
     measures: dict[str, Measure] = field(default_factory=dict)
     family: str | None = None
-    turns: WorkloadTurns | None = None
+    turns: Turns | None = None
     refusals: list[str] = field(default_factory=list)
 
 

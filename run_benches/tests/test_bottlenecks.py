@@ -16,7 +16,7 @@ from run_benches.render import bottlenecks
 from run_benches.render.bottlenecks import Rule, Spot
 from run_benches.render.source import Source
 from run_benches.store import runs
-from run_benches.store.runs import Facts, Family, Measure, Place, Run, WorkloadTurns
+from run_benches.store.runs import Facts, Family, Measure, Place, Run, Turns
 from run_benches.tests import made_up
 from run_benches.tests.test_document import a_run, line_with
 
@@ -90,7 +90,7 @@ def test_an_older_run_has_the_turns_of_a_workload_apart_and_its_stalls_over_its_
     stored = json.loads(serialization.text(run))
     path.write_text(json.dumps(stored | {"schema": 3}))
     old = runs.load(path)
-    assert old.benches[id].turns == WorkloadTurns(50, None) and old.benches[id].facts.timed_operations == 1000
+    assert old.benches[id].turns == Turns(50, None) and old.benches[id].facts.timed_operations == 1000
     assert old.benches[id].counters is None
     assert told(rule(old, "workloads whose writers")) == [(f"`{id}`", "19 % of its threads' time: 1.40 s stalled")]
     assert made_up.contradictions(old) == []
@@ -119,7 +119,7 @@ def test_what_a_workload_reports_is_not_replaced_by_its_turns(tmp_path: Path) ->
         Measurement(run, tmp_path / "run.json", {}, 1.0)._apply(PlannedJob(0, kind, id), JobOutcome(facts={id: facts}))  # type: ignore[arg-type]
         bench = run.benches[id]
         assert bench.facts.timed_operations == 1000 and bench.counters == {"flushes": 1000}
-    assert bench.turns == WorkloadTurns(50, {"flushes": 50})
+    assert bench.turns == Turns(50, {"flushes": 50})
 
 
 def test_a_family_keeps_the_times_of_its_guests_and_prints_by_its_own_base(tmp_path: Path) -> None:

@@ -369,7 +369,7 @@ class Page(unittest.TestCase):
             ({"flushes": 0}, "50 operations without a flush |"),
             ({"flushes": 1}, "50 operations |"),
         ):
-            run.benches[id].turns = runs.WorkloadTurns(50, counters)
+            run.benches[id].turns = runs.Turns(50, counters)
             layer = section(beside("storage", run), "Held against floors")
             self.assertIn(f"0.970 [0.958, 0.981], in turns of {words}", line_with(layer, f"`{id}`"))
 
