@@ -17,7 +17,7 @@ class Exit(IntEnum):
     NOTHING = 3  # nothing could be measured or judged
 
 
-class Complaint(Exception):
+class UserError(Exception):
     """One clear line that says what is wrong and what to do."""
 
     def __init__(self, text: str, code: Exit = Exit.ERROR) -> None:

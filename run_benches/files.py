@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.places import shown
 
 
@@ -50,11 +50,11 @@ def write(path: Path, content: str | bytes) -> None:
     except BrokenPipeError:
         raise
     except FileExistsError as error:
-        raise Complaint(
+        raise UserError(
             f"cannot write {shown(path)}: what should be a folder of it is a file; name another file"
         ) from error
     except OSError as error:
-        raise Complaint(f"cannot write {shown(path)}: {error.strerror}; make room or name another file") from error
+        raise UserError(f"cannot write {shown(path)}: {error.strerror}; make room or name another file") from error
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 
 ROOT = Path(__file__).absolute().parent.parent
 """The checkout."""
@@ -103,7 +103,7 @@ def use_cache() -> None:
         with suppress(FileExistsError):
             CACHE.mkdir(mode=0o700, parents=True)
         if CACHE.lstat().st_uid != os.getuid() or CACHE.is_symlink() or not CACHE.is_dir():
-            raise Complaint(f"{CACHE} is no folder, or another user's: set XDG_CACHE_HOME to a folder of yours")
+            raise UserError(f"{CACHE} is no folder, or another user's: set XDG_CACHE_HOME to a folder of yours")
 
 
 def shown(path: Path) -> str:

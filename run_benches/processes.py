@@ -60,7 +60,7 @@ KILLED_S = 10.0
 
 PIPE, STDOUT, DEVNULL = subprocess.PIPE, subprocess.STDOUT, subprocess.DEVNULL
 Process = subprocess.Popen[bytes]
-Told = subprocess.CompletedProcess[str]
+Captured = subprocess.CompletedProcess[str]
 
 _under_way: set[Process] = set()
 """Those that were started and not ended yet."""
@@ -93,14 +93,14 @@ def call(command: Sequence[str | Path], limit_s: float | None = None, ending: En
         return code
 
 
-def told(
+def captured(
     command: Sequence[str | Path],
     said: str = "",
     limit_s: float | None = None,
     ending: Ending = USUAL,
     no_text: str = "replace",
     **how: Any,
-) -> Told:
+) -> Captured:
     """Runs a program to its end, with `said` as its input; returns what it printed, and its exit code. `no_text` is
     what becomes of bytes that are no text, as `bytes.decode` takes it."""
     with open(os.memfd_create("input"), "wb+", buffering=0) as input:
@@ -111,7 +111,7 @@ def told(
             while True:
                 with suppress(subprocess.TimeoutExpired):
                     output, errors = process.communicate(timeout=POLL_S)
-                    return Told(
+                    return Captured(
                         command,
                         process.returncode,
                         output.decode(errors=no_text),
@@ -172,10 +172,10 @@ def _ending(code: int, log: Path) -> str | None:
     if code == 0:
         return None
     how = f"ended by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-    return f"{how}: {last_words(log)}"
+    return f"{how}: {last_lines(log)}"
 
 
-def last_words(log: Path) -> str:
+def last_lines(log: Path) -> str:
     """What a process said last."""
     return essence(log.read_text(encoding="utf-8", errors="replace").splitlines())
 

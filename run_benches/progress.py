@@ -14,7 +14,7 @@ from typing import Self
 QUIET_S = 30.0
 
 
-class Line:
+class ProgressLine:
     """The line. Used in a `with`, which clears it at the end."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from run_benches import processes
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.places import ROOT
 
 _OF_A_REPOSITORY = frozenset(
@@ -38,22 +38,22 @@ here mean something else."""
 def git(*words: str, said: str = "", environment: dict[str, str] | None = None) -> str:
     """What git prints about this checkout; `said` is its standard input. A complaint quotes it."""
     if not os.path.lexists(ROOT / ".git"):  # git would look above; it cannot be told not to where the path has a colon
-        raise Complaint(
+        raise UserError(
             f"git {words[0]} failed: fatal: not a git repository: this checkout has no .git (is it an archive?)"
         )
     inherited = {name: value for name, value in os.environ.items() if name not in _OF_A_REPOSITORY}
     own = {"GIT_CEILING_DIRECTORIES": str(ROOT.resolve().parent), "GIT_OPTIONAL_LOCKS": "0"}
     try:
-        done = processes.told(
+        done = processes.captured(
             ["git", *words], said, no_text="surrogateescape", cwd=ROOT, env=inherited | own | (environment or {})
         )
     except OSError as error:
-        raise Complaint(
+        raise UserError(
             f"git is not installed, or cannot be run ({error.strerror}); it knows the revisions: with Debian, apt-get install git"
         ) from error
     if done.returncode != 0:
         quoted = " ".join(line.strip() for line in done.stderr.splitlines() if line.strip())
-        raise Complaint(f"git {words[0]} failed: {quoted or 'it said nothing'}")
+        raise UserError(f"git {words[0]} failed: {quoted or 'it said nothing'}")
     return done.stdout.strip("\n")
 
 
@@ -62,7 +62,7 @@ def refusal() -> str | None:
     """Why git cannot be asked about this checkout, or nothing."""
     try:
         git("rev-parse", "--verify", "HEAD^{commit}")
-    except Complaint as complaint:
+    except UserError as complaint:
         return str(complaint)
     return None
 

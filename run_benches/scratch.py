@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.interrupts import held
 from run_benches.places import BENCH_CACHE
 
@@ -45,7 +45,7 @@ def of_the_command() -> Iterator[None]:
     try:
         usual = tempfile.gettempdir()
     except OSError as error:
-        raise Complaint(
+        raise UserError(
             "no folder for temporary files can be written (TMPDIR, /tmp): make room, or set TMPDIR to another one"
         ) from error
     wanted = {

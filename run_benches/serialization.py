@@ -39,9 +39,20 @@ def load(kind: type[T], path: Path) -> T:
 
 
 def text(value: object) -> str:
-    """JSON in the order in which the fields are declared, so that two files can be compared by eye and by diff; a
-    number that JSON does not have is a ValueError."""
-    return json.dumps(msgspec.to_builtins(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    """JSON in the order in which the fields are declared, the innermost lists and objects on a line each, so that two
+    files can be compared by eye and by diff; a number that JSON does not have is a ValueError."""
+    return _laid_out(msgspec.to_builtins(value), "\n") + "\n"
+
+
+def _laid_out(value: object, line: str) -> str:
+    """JSON behind the beginning of a line with its indent."""
+    inner = line + " "
+    if isinstance(value, dict) and any(isinstance(one, dict | list) for one in value.values()):
+        items = [f"{json.dumps(name, ensure_ascii=False)}: {_laid_out(one, inner)}" for name, one in value.items()]
+        return f"{{{inner}{f',{inner}'.join(items)}{line}}}"
+    if isinstance(value, list) and any(isinstance(one, dict | list) for one in value):
+        return f"[{inner}{f',{inner}'.join(_laid_out(one, inner) for one in value)}{line}]"
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
 def store(path: Path, value: object) -> None:

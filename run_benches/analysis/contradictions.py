@@ -50,7 +50,7 @@ FAR = 1.25
 
 
 @dataclass(frozen=True)
-class Check:
+class CrossCheck:
     """A rule, how much it was applied to, and what it found, in words."""
 
     rule: str
@@ -66,7 +66,7 @@ class Check:
         return bool(self.of) and not self.looked_at
 
 
-def together(machines: Sequence[Sequence[Check]]) -> list[Check]:
+def together(machines: Sequence[Sequence[CrossCheck]]) -> list[CrossCheck]:
     """Every rule, over what it found of each machine by itself."""
     return [
         dataclasses.replace(
@@ -79,7 +79,7 @@ def together(machines: Sequence[Sequence[Check]]) -> list[Check]:
     ]
 
 
-def checks(rows: Sequence[Row], ladders: Mapping[str, Sequence[Rung]], floors: Iterable[Held]) -> list[Check]:
+def checks(rows: Sequence[Row], ladders: Mapping[str, Sequence[Rung]], floors: Iterable[Held]) -> list[CrossCheck]:
     """Every rule, over the figures of one machine."""
     climbed = [(request, rung) for request, rungs in ladders.items() for rung in rungs if rung.below is not None]
     steps = [
@@ -169,9 +169,9 @@ def checks(rows: Sequence[Row], ladders: Mapping[str, Sequence[Rung]], floors: I
     ]
 
 
-def _check(rule: str, items: Iterable[_Item], look: Callable[[_Item], str | None], kind: Sequence[Row]) -> Check:
+def _check(rule: str, items: Iterable[_Item], look: Callable[[_Item], str | None], kind: Sequence[Row]) -> CrossCheck:
     told = [look(item) for item in items]
-    return Check(rule, len(told), [words for words in told if words is not None], len(kind))
+    return CrossCheck(rule, len(told), [words for words in told if words is not None], len(kind))
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from run_benches.stats.estimates import Estimate
 MARGIN = 0.02
 """Within it, two times are the same to whoever optimises."""
 
-Verdict = Literal["differ", "same", "not resolved"]
+ContrastVerdict = Literal["differ", "same", "not resolved"]
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Contrast:
         """The same as a time, where the other takes `base_ns`."""
         return _moved(self.ratio(confidence), -1.0, base_ns)
 
-    def verdict(self, confidence: float = 0.95) -> Verdict:
+    def verdict(self, confidence: float = 0.95) -> ContrastVerdict:
         """Whether the two differ for certain, are the same within the margin, or cannot be told."""
         found = self.ratio(confidence)
         if found.low is not None and found.high is not None and not found.low <= 1 <= found.high:

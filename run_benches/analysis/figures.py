@@ -148,7 +148,7 @@ def contrast(found: Contrast, confidence: float = 0.95) -> str:
     if estimate.low is None or estimate.high is None:
         return f"not resolved ({plural(len(found.logs), 'tuple')}: too few for an interval)"
     interval = f"[{added_share(estimate.low)}, {added_share(estimate.high)}]"
-    return f"{_told(found, confidence, added_share(estimate.middle))} {interval}"
+    return f"{_words(found, confidence, added_share(estimate.middle))} {interval}"
 
 
 def factor(found: Contrast, confidence: float = 0.95) -> str:
@@ -157,7 +157,7 @@ def factor(found: Contrast, confidence: float = 0.95) -> str:
     if estimate.low is None or estimate.high is None:
         return f"not resolved ({plural(len(found.logs), 'tuple')}: too few for an interval)"
     interval = f"[{significant(estimate.low)}x, {significant(estimate.high)}x]"
-    return f"{_told(found, confidence, significant(estimate.middle) + 'x')} {interval}"
+    return f"{_words(found, confidence, significant(estimate.middle) + 'x')} {interval}"
 
 
 def within_margin() -> str:
@@ -165,7 +165,7 @@ def within_margin() -> str:
     return percent(MARGIN).replace(".0 ", " ")
 
 
-def _told(found: Contrast, confidence: float, difference: str) -> str:
+def _words(found: Contrast, confidence: float, difference: str) -> str:
     verdict = found.verdict(confidence)
     return {"differ": difference, "same": f"same within {within_margin()}", "not resolved": verdict}[verdict]
 

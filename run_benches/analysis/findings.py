@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from run_benches.analysis import contradictions, contrasts, peers, prices, series
-from run_benches.analysis.contradictions import Check
+from run_benches.analysis.contradictions import CrossCheck
 from run_benches.analysis.contrasts import Contrast, Controls
 from run_benches.analysis.crud import CrudLine, crud, crud_rows
 from run_benches.analysis.held import Held
 from run_benches.analysis.ladder import REQUESTS, Rung, ladder
-from run_benches.analysis.peers import Side
+from run_benches.analysis.peers import PeerRow
 from run_benches.analysis.prices import Lookup, Write
 from run_benches.analysis.row import Made, Row, house_order, thread_counts
 from run_benches.analysis.series import Series
@@ -26,7 +26,7 @@ from run_benches.store.runs import Bench, Family, Machine, Ratio, Run, State
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CellOutcome:
     """How the time of a row, a ratio, a family or a sentinel ended, why, and whether it was planned."""
 
     kind: str
@@ -46,7 +46,7 @@ class Findings:
     rows: tuple[Row, ...]
     held: tuple[Held, ...]
     """Every row that names a floor or has a ratio."""
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[CellOutcome, ...]
     families: Mapping[str, Family]
     controls: Controls
     by_layer: Mapping[str, "Findings"] = field(default_factory=dict)
@@ -129,7 +129,7 @@ class Findings:
         return {request: ladder(self.rows, request) for request in REQUESTS}
 
     @cached_property
-    def peers(self) -> list[Side]:
+    def peers(self) -> list[PeerRow]:
         """Rows of other systems beside ours."""
         return peers.sides(self.rows)
 
@@ -149,7 +149,7 @@ class Findings:
         return prices.lookups(self.rows)
 
     @cached_property
-    def checks(self) -> list[Check]:
+    def checks(self) -> list[CrossCheck]:
         """What contradicts itself, and how much was looked at."""
         return contradictions.checks(self.rows, self.ladders, self.floors)
 
@@ -219,7 +219,7 @@ def _held(rows: Sequence[Row], ratios: Mapping[str, Ratio]) -> Iterator[Held]:
             yield Held(row, floor.id, None)
 
 
-def _outcomes(run: Run) -> Iterator[Outcome]:
+def _outcomes(run: Run) -> Iterator[CellOutcome]:
     planned = {(cell.kind, cell.id) for cell in run.design.plan}
     kinds: Sequence[tuple[str, Mapping[str, Bench] | Mapping[str, Ratio] | Mapping[str, Family]]] = (
         ("time", run.benches),
@@ -229,4 +229,4 @@ def _outcomes(run: Run) -> Iterator[Outcome]:
     )
     for kind, ended in kinds:
         for id, one in ended.items():
-            yield Outcome(kind, id, one.state, one.reasons, (kind, id) in planned)
+            yield CellOutcome(kind, id, one.state, one.reasons, (kind, id) in planned)

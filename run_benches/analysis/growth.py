@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 from run_benches.analysis import figures
 
-Point = tuple[float, Sequence[float]]
+GrowthPoint = tuple[float, Sequence[float]]
 """A value of the axis, and what each process measured there, in nanoseconds an operation."""
 
 TOLERANCE = 0.10
@@ -107,7 +107,7 @@ class _Law:
         return sum(error * error for error in self.errors)
 
 
-def fit(points: Sequence[Point], axis: str = "x") -> Growth:
+def fit(points: Sequence[GrowthPoint], axis: str = "x") -> Growth:
     """The law behind the points, in any order. Points without a measurement are left out."""
     measured = sorted((float(x), list(times)) for x, times in points if times and min(times) > 0)
     assert len({x for x, _ in measured}) == len(measured), "one point for each value of the axis"
@@ -118,7 +118,7 @@ def fit(points: Sequence[Point], axis: str = "x") -> Growth:
     return _added(measured, axis) if measured[0][0] <= 0 else _grown(measured, axis)
 
 
-def _grown(points: Sequence[Point], axis: str) -> Growth:
+def _grown(points: Sequence[GrowthPoint], axis: str) -> Growth:
     """Growth by tenfolds."""
     logs = [math.log(x) for x, _ in points]
     exponent = _over_processes(points, lambda times: _line(logs, [math.log(time) for time in times])[1])
@@ -138,14 +138,14 @@ def _grown(points: Sequence[Point], axis: str) -> Growth:
     return Growth(axis, found.name if found else "irregular", exponent.middle, exponent.low, exponent.high, words)
 
 
-def _named(points: Sequence[Point], exponent: _Interval, laws: Sequence[_Law]) -> _Law | None:
+def _named(points: Sequence[GrowthPoint], exponent: _Interval, laws: Sequence[_Law]) -> _Law | None:
     """No growth if none was seen; else the closest of the laws that are adequate; none if none is."""
     constant, *growing = laws
     candidates = [constant] if exponent.holds(0) else growing
     return min((law for law in candidates if _adequate(points, law)), key=lambda law: law.squares, default=None)
 
 
-def _laws(points: Sequence[Point]) -> list[_Law]:
+def _laws(points: Sequence[GrowthPoint]) -> list[_Law]:
     xs, medians = [x for x, _ in points], _medians(points)
     logs, log_times = [math.log(x) for x in xs], [math.log(time) for time in medians]
     level = statistics.fmean(log_times)
@@ -164,7 +164,7 @@ def _straight(name: str, basis: Sequence[float], medians: Sequence[float]) -> _L
     return _Law(name, [(start + step * at) / time - 1 for at, time in zip(basis, medians, strict=True)], step)
 
 
-def _added(points: Sequence[Point], axis: str) -> Growth:
+def _added(points: Sequence[GrowthPoint], axis: str) -> Growth:
     """What each further one adds, where there may be none."""
     xs = [x for x, _ in points]
     each = _over_processes(points, lambda times: _line(xs, times, [1 / (time * time) for time in times])[1])
@@ -190,14 +190,14 @@ def _added(points: Sequence[Point], axis: str) -> Growth:
     return Growth(axis, "irregular", None, None, None, words)
 
 
-def _adequate(points: Sequence[Point], law: _Law) -> bool:
+def _adequate(points: Sequence[GrowthPoint], law: _Law) -> bool:
     return all(
         abs(error) <= max(TOLERANCE, math.log(max(times) / min(times)))
         for error, (_, times) in zip(law.errors, points, strict=True)
     )
 
 
-def _over_processes(points: Sequence[Point], slope: Callable[[list[float]], float]) -> _Interval:
+def _over_processes(points: Sequence[GrowthPoint], slope: Callable[[list[float]], float]) -> _Interval:
     """The mean of the slopes of the processes that measured every point, with Student's interval."""
     count = min(len(times) for _, times in points)
     slopes = [slope([times[process] for _, times in points]) for process in range(count)]
@@ -219,7 +219,7 @@ def _line(xs: Sequence[float], ys: Sequence[float], weights: Sequence[float] | N
     return y_mean - slope * x_mean, slope
 
 
-def _medians(points: Sequence[Point]) -> list[float]:
+def _medians(points: Sequence[GrowthPoint]) -> list[float]:
     return [statistics.median(times) for _, times in points]
 
 
@@ -228,7 +228,7 @@ def _neighbours(xs: Sequence[float], medians: Sequence[float]) -> list[tuple[tup
     return list(itertools.pairwise(at))
 
 
-def _steps(points: Sequence[Point]) -> str:
+def _steps(points: Sequence[GrowthPoint]) -> str:
     """The least and the greatest growth between neighbours."""
     xs, medians = [x for x, _ in points], _medians(points)
     local = [

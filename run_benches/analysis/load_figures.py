@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from run_benches.analysis import figures
-from run_benches.store.loads import Curves, Declared, LoadRun, Result, Stage, Statistics, Window
+from run_benches.store.loads import Curves, Declared, LoadResult, LoadRun, LoadStage, Statistics, Window
 
 
 @dataclass(frozen=True)
@@ -19,10 +19,10 @@ class Measured:
 
     name: str
     curves: Curves
-    results: list[Result]
+    results: list[LoadResult]
 
     @property
-    def first(self) -> Result:
+    def first(self) -> LoadResult:
         """The first repeat, or the only run."""
         return self.results[0]
 
@@ -37,13 +37,13 @@ def measured(run: LoadRun) -> list[Measured]:
     return list(found.values())
 
 
-def shared_name(name: str, result: Result | None) -> str:
+def shared_name(name: str, result: LoadResult | None) -> str:
     """The name that all repeats of a scenario share, by the one that a run has given to one of them."""
     return name.removesuffix(f"-repeat-{result.scenario.repeat}") if result else name
 
 
 @dataclass(frozen=True)
-class Point:
+class RatePoint:
     """An arrival rate at a time of the window."""
 
     second: float
@@ -66,32 +66,32 @@ def not_run(run: LoadRun) -> list[tuple[str, str]]:
     return found
 
 
-def server_cpu_ns(result: Result) -> float | None:
+def server_cpu_ns(result: LoadResult) -> float | None:
     """CPU of the server for each right answer, failed requests and what it does between several windows included: of a
     server that the load tool did not start, nothing is known, and of no answer nothing."""
     server = result.processes.server_throughout or result.processes.server
     return server.seconds / result.total.ok * 1e9 if server and result.total.ok else None
 
 
-def database_cpu_ns(result: Result) -> float | None:
+def database_cpu_ns(result: LoadResult) -> float | None:
     """CPU of the database beside the servers for each right answer, where it was started for them."""
     used = [beside.cpu.seconds for beside in result.brokers if beside.cpu]
     return sum(used) / result.total.ok * 1e9 if used and result.total.ok else None
 
 
-def throughput(result: Result) -> str:
+def throughput(result: LoadResult) -> str:
     """Right answers a second; at least so many where the client limited them."""
     return f"{'>= ' if client_limited(result) else ''}{figures.amount(result.throughput)}"
 
 
-def client_limited(result: Result) -> bool:
+def client_limited(result: LoadResult) -> bool:
     """Whether the client was the bottleneck of the throughput. Where all that was offered was answered, it was late in
     the tail alone."""
     everything = result.loop == "open" and result.total.ok == result.total.scheduled
     return result.validity == "client_bound" and not everything
 
 
-def server_own_ns(result: Result, operation: Declared) -> float | None:
+def server_own_ns(result: LoadResult, operation: Declared) -> float | None:
     """The mean of what the server itself measured from the head of a request to its answer, where all answers on the
     route are of this operation: their number says so."""
     route, before, after = _route(operation, result.scenario.data.name), result.counters.before, result.counters.after
@@ -112,7 +112,7 @@ def _route(operation: Declared, table: str) -> str | None:
     return f"/{table}/{{id}}" if path.startswith(f"/{table}/") and path.count("/") == 2 else None
 
 
-def client_cpu_ns(result: Result) -> float | None:
+def client_cpu_ns(result: LoadResult) -> float | None:
     """CPU of the client for each right answer."""
     return result.processes.client.seconds / result.total.ok * 1e9 if result.total.ok else None
 
@@ -125,7 +125,7 @@ def at(statistics: Statistics | None, quantile: float) -> tuple[bool, float | No
     return False, None
 
 
-def by_second(result: Result) -> list[int]:
+def by_second(result: LoadResult) -> list[int]:
     """Right answers of all operations in each second of the window; its last one only if it is whole, but for a
     hundredth."""
     return [
@@ -135,7 +135,7 @@ def by_second(result: Result) -> list[int]:
     ]
 
 
-def lost_by_second(result: Result) -> list[int]:
+def lost_by_second(result: LoadResult) -> list[int]:
     """Requests of all operations that failed or were dropped in each second, as `by_second` has the right answers;
     empty if none was."""
     lost = [
@@ -149,7 +149,7 @@ def lost_by_second(result: Result) -> list[int]:
     ]
 
 
-def _windows(result: Result) -> Sequence[Result | Stage]:
+def _windows(result: LoadResult) -> Sequence[LoadResult | LoadStage]:
     """What was measured one after the other: the stages, where there are some, else all."""
     return result.stages or [result]
 
@@ -159,33 +159,33 @@ def _each_second(window: Window, counts: list[list[int]]) -> list[int]:
     return [sum(seconds[second] for seconds in counts if second < len(seconds)) for second in range(whole)]
 
 
-def offered(schedule: dict[str, Any]) -> list[Point]:
+def offered(schedule: dict[str, Any]) -> list[RatePoint]:
     """The corners of a schedule of the load tool: between two of them the rate is a straight line."""
     seconds: float = schedule["seconds"]
     match schedule["shape"]:
         case "ramp":
             rates: list[float] = schedule["rates"]
-            return [Point(seconds * place / (len(rates) - 1), rate) for place, rate in enumerate(rates)]
+            return [RatePoint(seconds * place / (len(rates) - 1), rate) for place, rate in enumerate(rates)]
         case "step":
             rates = schedule["rates"]
             length = seconds / len(rates)
             return [
                 point
                 for place, rate in enumerate(rates)
-                for point in (Point(place * length, rate), Point((place + 1) * length, rate))
+                for point in (RatePoint(place * length, rate), RatePoint((place + 1) * length, rate))
             ]
         case "burst":
             return _bursts(schedule, seconds)
         case _:
-            return [Point(0.0, schedule["rate"]), Point(seconds, schedule["rate"])]
+            return [RatePoint(0.0, schedule["rate"]), RatePoint(seconds, schedule["rate"])]
 
 
-def _bursts(schedule: dict[str, Any], seconds: float) -> list[Point]:
-    points: list[Point] = []
+def _bursts(schedule: dict[str, Any], seconds: float) -> list[RatePoint]:
+    points: list[RatePoint] = []
     start = 0.0
     while start < seconds:
         turn, end = min(start + schedule["burst_seconds"], seconds), min(start + schedule["period_seconds"], seconds)
-        points += [Point(start, schedule["rate"]), Point(turn, schedule["rate"])]
-        points += [Point(turn, schedule["base"]), Point(end, schedule["base"])] if turn < end else []
+        points += [RatePoint(start, schedule["rate"]), RatePoint(turn, schedule["rate"])]
+        points += [RatePoint(turn, schedule["base"]), RatePoint(end, schedule["base"])] if turn < end else []
         start += schedule["period_seconds"]
     return points

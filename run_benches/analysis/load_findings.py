@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from run_benches.analysis import figures, load_figures
 from run_benches.analysis.findings import Findings
-from run_benches.store.loads import Declared, LoadRun, Operation, Result
+from run_benches.store.loads import Declared, LoadResult, LoadRun, Operation
 
 TOP_RUNG = "tcp"
 
@@ -20,7 +20,7 @@ ROWS_OF_A_LIST = 20
 
 
 @dataclass(frozen=True)
-class Step:
+class RequestStep:
     """An operation under load, in nanoseconds: the mean time from its start to its end, and how much of it is the
     server's own, by its metrics; in an open loop also the mean time before that, and which part of it the client itself
     was late; the server's CPU where the scenario has no other operation."""
@@ -36,7 +36,7 @@ class Step:
     send_lag_ns: float | None
 
 
-def believed(run: LoadRun) -> list[tuple[str, Result]]:
+def believed(run: LoadRun) -> list[tuple[str, LoadResult]]:
     """The results that no rule forbids to speak of."""
     return [
         (one.name, one.first) for one in load_figures.measured(run) if one.first.validity in ("valid", "client_bound")
@@ -66,7 +66,7 @@ def limits(run: LoadRun) -> list[Limit]:
     return [_limit(name, result) for name, result in believed(run)]
 
 
-def _limit(name: str, result: Result) -> Limit:
+def _limit(name: str, result: LoadResult) -> Limit:
     client, server = result.processes.client, result.processes.server
     demand = max(result.processes.client_thread_demand, result.processes.busiest_client_thread)
     if server is None or not server.seconds:
@@ -76,7 +76,7 @@ def _limit(name: str, result: Result) -> Limit:
     return Limit(name, _words(result, used), share, server.system_seconds / server.seconds, used, demand)
 
 
-def _words(result: Result, used: float | None) -> str:
+def _words(result: LoadResult, used: float | None) -> str:
     if load_figures.client_limited(result):
         return f"the client: the server can do at least {figures.amount(result.throughput)}/s"
     if result.scenario.load.server_cpus is not None:
@@ -87,7 +87,7 @@ def _words(result: Result, used: float | None) -> str:
     return "the server's processors" if used is not None and used >= BUSY * processors else "not known"
 
 
-def steps(load: LoadRun, found: Findings) -> list[Step]:
+def steps(load: LoadRun, found: Findings) -> list[RequestStep]:
     """Every operation that was measured, beside the ladder's highest rung where that has such a request and is of a
     like machine."""
     like = load.machine.likeness(found.machine).alike
@@ -119,11 +119,11 @@ def _step(
     rung_ns: float | None,
     server_cpu_ns: float | None,
     own_ns: float | None,
-) -> Step:
+) -> RequestStep:
     assert cell.service
     waited = cell.response.mean - cell.service.mean if cell.response else None
     lag = cell.send_lag.mean if cell.response and cell.send_lag else None
-    return Step(name, cell.operation, request, rung_ns, server_cpu_ns, cell.service.mean, own_ns, waited, lag)
+    return RequestStep(name, cell.operation, request, rung_ns, server_cpu_ns, cell.service.mean, own_ns, waited, lag)
 
 
 def _request(operation: Declared, table: str) -> str | None:

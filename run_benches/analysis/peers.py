@@ -13,11 +13,11 @@ from run_benches.analysis import figures
 from run_benches.analysis.contrasts import Contrast, joint
 from run_benches.analysis.row import DRIVER, FLOOR, OURS, Row, alike
 
-Outcome = Literal["ours", "theirs", "same", "not resolved"]
+PeerOutcome = Literal["ours", "theirs", "same", "not resolved"]
 
 
 @dataclass(frozen=True)
-class Side:
+class PeerRow:
     """A peer's row beside ours of the same operation and case."""
 
     ours: Row
@@ -25,7 +25,7 @@ class Side:
     contrast: Contrast | None
     """Their time against ours; absent where the two took no turns or are not of one kind."""
 
-    def faster(self, confidence: float = 0.95) -> Outcome | None:
+    def faster(self, confidence: float = 0.95) -> PeerOutcome | None:
         """Who is faster beyond the interval."""
         if self.contrast is None:
             return None
@@ -35,11 +35,11 @@ class Side:
         return verdict
 
 
-def sides(rows: Sequence[Row]) -> list[Side]:
+def sides(rows: Sequence[Row]) -> list[PeerRow]:
     """Every row of a peer that has one of ours beside it, in the order of the page."""
     ours = {_work(row): row for row in rows if row.subject == OURS}
     return [
-        Side(mine, row, row.over(mine) if alike(mine, row) else None)
+        PeerRow(mine, row, row.over(mine) if alike(mine, row) else None)
         for row in filter(is_peer, rows)
         if (mine := ours.get(_work(row)))
     ]
@@ -50,7 +50,7 @@ def is_peer(row: Row) -> bool:
     return row.subject not in (OURS, FLOOR, DRIVER)
 
 
-def census(found: Sequence[Side], together: bool = False) -> Iterator[str]:
+def census(found: Sequence[PeerRow], together: bool = False) -> Iterator[str]:
     """How often ours was faster, and how often slower, beside each other one: by the interval of each row, or so that
     those of all rows beside one other hold together; then nothing is said of one with which no row is resolved."""
     for peer in dict.fromkeys(side.theirs.subject for side in found):
@@ -60,7 +60,7 @@ def census(found: Sequence[Side], together: bool = False) -> Iterator[str]:
             yield f"beside `{peer}`, of {figures.plural(len(told), 'row')} {', '.join(_counted(outcomes))}"
 
 
-def _counted(outcomes: Sequence[Outcome | None]) -> Iterator[str]:
+def _counted(outcomes: Sequence[PeerOutcome | None]) -> Iterator[str]:
     """Wins and losses alike, also where there are none; the others where there are some."""
     yield f"ours is faster in {outcomes.count('ours')}"
     yield f"slower in {outcomes.count('theirs')}"

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from run_benches import interrupts, scratch
+from run_benches import scratch
 from run_benches.analysis import figures
 from run_benches.calibrate import error_rates
 from run_benches.calibrate.disturbance import CONDITIONS, disturbed
@@ -27,16 +27,16 @@ from run_benches.calibrate.error_rates import QUIET
 from run_benches.compare import comparison_run, new_comparison, pairing, revisions, worktree
 from run_benches.compare.comparison_run import ComparisonRun
 from run_benches.compare.pairing import PairContext, PairSide
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.measure import build, criterion_output, jobs, machine, plan, provenance, selection
 from run_benches.measure.build import Suite
+from run_benches.measure.job_loop import Failures, JobLoop, Task
 from run_benches.measure.layers import SENTINELS, layer_names
-from run_benches.measure.plan import Costs
-from run_benches.progress import Line, duration
+from run_benches.progress import duration
 from run_benches.stats import judge, usual_tools
 from run_benches.store import comparisons, fingerprint, pool, runs
-from run_benches.store.comparisons import Comparison, Control, Design, Row, Side
-from run_benches.store.pool import Entry, Kind, Origin, Plant
+from run_benches.store.comparisons import ComparedRow, ComparedSide, Comparison, ComparisonDesign, Control
+from run_benches.store.pool import Entry, EntryKind, Origin, Plant
 from run_benches.store.runs import Facts
 
 PLANTED_LAYERS = ("encoding", "storage", "indexes", "routing")
@@ -65,7 +65,7 @@ PUBLISHED = runs.Design(
 """Criterion with the settings of `cargo bench`: eight seconds a row, so that only one row of each target can afford it.
 """
 
-DESIGNS: dict[Kind, runs.Design] = {"process": DRIVEN, "published": PUBLISHED}
+DESIGNS: dict[EntryKind, runs.Design] = {"process": DRIVEN, "published": PUBLISHED}
 
 PLANTED_EVERY, DRIVEN_EVERY = 2, 4
 """Plants are in every second round and Criterion's processes in every fourth: pairs are what most of the time is for.
@@ -76,14 +76,19 @@ COMPARED_ROUNDS = 10
 
 
 @dataclass(frozen=True)
-class Job:
+class PoolJob:
     """What is done and stored in one piece."""
 
     round: int
-    kind: Kind
+    kind: EntryKind
     target: str
     condition: str
     plant: Plant | None = None
+
+    @property
+    def name(self) -> str:
+        """With the seed it decides every random choice."""
+        return f"{self.round}:{self.kind}:{self.target}:{self.condition}:{self.plant}"
 
 
 class Collection:
@@ -117,18 +122,18 @@ class Collection:
             path,
         )
         self._seed = self.pool.origin.seed
-        self._line, self._costs, self._words = Line(), Costs(), ""
-        self._context = PairContext(folder / f"pool-{self._seed}", pairing.TURNS, timeout_s, self._tick)
+        done = [PoolJob(one.round, one.kind, one.target, one.condition, one.plant) for one in self.pool.entries]
+        order = [
+            runs.Job(job.name, one.seconds, one.failures) for job, one in zip(done, self.pool.entries, strict=True)
+        ]
+        self._loop = JobLoop(order, lambda seconds: None, timeout_s)
+        self._context = PairContext(folder / f"pool-{self._seed}", pairing.TURNS, timeout_s, self._loop.tick)
         self._context.folder.mkdir(parents=True, exist_ok=True)
-
-    def _tick(self) -> None:
-        interrupts.raise_if_requested()
-        self._line.show(self._words)
 
     def spend(self, budget_s: float) -> None:
         """As many whole rounds as fit, then whole comparisons for what is left."""
         end, round_s = time.monotonic() + budget_s, self._round_s()
-        whole_s = COMPARED_ROUNDS * sum(self._job_s(Job(0, "pair", layer, QUIET)) for layer in self._rows)
+        whole_s = COMPARED_ROUNDS * sum(self._job_s(PoolJob(0, "pair", layer, QUIET)) for layer in self._rows)
         spared_s = whole_s if budget_s > 4 * whole_s else 0.0
         self._announce(int((budget_s - spared_s) / round_s), round_s)
         self.rounds(sys.maxsize, end - spared_s)
@@ -138,16 +143,14 @@ class Collection:
     def rounds(self, most: int, end: float) -> None:
         """The first `most` rounds of the pool, but for what is done of them, as long as each ends before `end` of the
         monotonic clock."""
-        done = {Job(entry.round, entry.kind, entry.target, entry.condition, entry.plant) for entry in self.pool.entries}
         try:
-            with self._line:
+            with self._loop:
                 plants = self._plants()
                 for number in range(most):
-                    todo = [job for job in self._round(number, plants) if job not in done]
-                    if time.monotonic() + sum(map(self._job_s, todo)) > end:
+                    todo = self._loop.left(list(map(self._task, self._round(number, plants))))
+                    if time.monotonic() + sum(task.expected_s() for task in todo) > end:
                         return
-                    for job in todo:
-                        self._do(job)
+                    self._loop.carry_out(todo)
         finally:
             names = (pairing.TEMPLATES, "a", "b", *(f"{kind}/{pairing.TEMPLATES}" for kind in DESIGNS))
             scratch.remove(*(self._context.folder / name for name in names))
@@ -157,7 +160,9 @@ class Collection:
         number, began = sum(entry.kind == "comparison" for entry in self.pool.entries), time.monotonic()
         path = self._context.folder / f"comparison-{number + 1}.json"
         compared = comparisons.load(path) if path.exists() else self._compared(number)
-        ComparisonRun(compared, path, (self._targets, self._targets), self._facts(), self._context.timeout_s).go()
+        ComparisonRun(
+            compared, path, (self._targets, self._targets), self._facts(), self._context.timeout_s
+        ).carry_out()
         verdicts: Counter[str] = Counter(
             row.judgement.verdict if row.judgement else row.state for row in compared.rows.values()
         )
@@ -171,7 +176,7 @@ class Collection:
     def _compared(self, number: int) -> Comparison:
         origin, facts = self.pool.origin, self._facts()
         rows = {
-            id: Row("not_run", [], one, new_comparison.margin(id))
+            id: ComparedRow("not_run", [], one, new_comparison.margin(id))
             for id, one in facts.items()
             if id.partition("/")[0] != SENTINELS
         }
@@ -182,12 +187,12 @@ class Collection:
             started=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             seconds=0.0,
             complete=False,
-            a=Side("once", origin.commit, origin.dirty, origin.commit, code=origin.code),
-            b=Side("again", origin.commit, origin.dirty, origin.commit, code=origin.code),
+            a=ComparedSide("once", origin.commit, origin.dirty, origin.commit, code=origin.code),
+            b=ComparedSide("again", origin.commit, origin.dirty, origin.commit, code=origin.code),
             machine=origin.machine,
             build=origin.build,
             engine={},
-            design=Design(
+            design=ComparisonDesign(
                 seed,
                 new_comparison.ALPHA,
                 new_comparison.CONTROL_ALPHA,
@@ -207,7 +212,7 @@ class Collection:
     def _announce(self, rounds: int, round_s: float) -> None:
         """What the budget buys, before it is spent."""
         if rounds < 1:
-            raise Complaint(
+            raise UserError(
                 f"a round of these rows takes about {duration(round_s)}: give a larger --budget, or name fewer with --rows"
             )
         there = min(
@@ -226,18 +231,21 @@ class Collection:
         )
         print(f"{fit}: {bound}", file=sys.stderr)
 
-    def _round(self, number: int, plants: Sequence[Plant]) -> list[Job]:
-        found = [Job(number, "pair", layer, condition) for layer in self._rows for condition in CONDITIONS]
+    def _round(self, number: int, plants: Sequence[Plant]) -> list[PoolJob]:
+        found = [PoolJob(number, "pair", layer, condition) for layer in self._rows for condition in CONDITIONS]
         if number % DRIVEN_EVERY == 0:
             driven = CONDITIONS[number // DRIVEN_EVERY % len(CONDITIONS)]
-            kinds: tuple[Kind, ...] = ("process", "published")
+            kinds: tuple[EntryKind, ...] = ("process", "published")
             layers = [layer for layer in self._rows if layer != SENTINELS]
             found += [
-                Job(number, kind, layer, driven) for kind in kinds for layer in layers if self._driven_rows(kind, layer)
+                PoolJob(number, kind, layer, driven)
+                for kind in kinds
+                for layer in layers
+                if self._driven_rows(kind, layer)
             ]
         if number % PLANTED_EVERY == 0:
             found += [
-                Job(number, "plant", target, QUIET, plant)
+                PoolJob(number, "plant", target, QUIET, plant)
                 for plant in plants
                 for target in (plant.layer, LADDER)
                 if target in self._rows
@@ -250,7 +258,7 @@ class Collection:
         several = [self._job_s(job) for number in range(DRIVEN_EVERY) for job in self._round(number, plants)]
         return sum(several) / DRIVEN_EVERY
 
-    def _job_s(self, job: Job) -> float:
+    def _job_s(self, job: PoolJob) -> float:
         """What such a job took so far, or what is to be expected of it."""
         took = [entry.seconds for entry in self.pool.entries if (entry.kind, entry.target) == (job.kind, job.target)]
         rows = list(self._rows[job.target].values())
@@ -261,22 +269,31 @@ class Collection:
                 DESIGNS[job.kind],
                 job.target,
                 [self._rows[job.target][id] for id in self._driven_rows(job.kind, job.target)],
-                self._costs,
+                self._loop.costs,
             )
-        return comparison_run.seconds_of(job.target, rows, self._context.turns, self._costs)
+        return comparison_run.seconds_of(job.target, rows, self._context.turns, self._loop.costs)
 
-    def _do(self, job: Job) -> None:
-        began, limit_s = time.monotonic(), 10 * self._job_s(job) + 2 * self._context.timeout_s
-        entry = Entry(job.round, job.kind, job.target, job.condition, 0.0, job.plant)
-        self._words = f"round {job.round + 1}: {job.kind} of {job.target}, {job.condition}"
-        with disturbed(job.condition, self._context.folder, limit_s):
-            (self._process if job.kind in DESIGNS else self._pair)(entry, limit_s)
+    def _task(self, job: PoolJob) -> Task:
+        return Task(
+            job.name,
+            f"round {job.round + 1}: {job.kind} of {job.target}, {job.condition}",
+            lambda: self._job_s(job),
+            lambda deadline_s: self._measure(job, deadline_s),
+            said=lambda id, failure: f"{id}, {job.condition}: {failure}",
+        )
+
+    def _measure(self, job: PoolJob, deadline_s: float) -> Failures:
+        began, entry = time.monotonic(), Entry(job.round, job.kind, job.target, job.condition, 0.0, job.plant)
+        with disturbed(job.condition, self._context.folder, deadline_s):
+            if job.kind in DESIGNS:
+                self._process(entry, deadline_s)
+            else:
+                self._pair(entry, f"{self._seed}:{job.name}", deadline_s)
         entry.seconds = round(time.monotonic() - began, 2)
         pool.add(self.pool, entry, self._path)
-        for id, failure in entry.failures.items():
-            self._line.say(f"{id}, {job.condition}: {failure}")
+        return entry.failures
 
-    def _pair(self, entry: Entry, limit_s: float) -> None:
+    def _pair(self, entry: Entry, name: str, limit_s: float) -> None:
         """A pair of a target with itself; with a plant it is the target that can be slowed down, and side B is."""
         target = (self._slowed if entry.plant else self._targets)[entry.target]
         a, b = (
@@ -284,7 +301,6 @@ class Collection:
             for steps in (0, entry.plant.steps if entry.plant else 0)
         )
         sides = PairSide(target, a, "a"), PairSide(target, b, "b")
-        name = f"{self._seed}:{entry.round}:{entry.kind}:{entry.target}:{entry.condition}:{entry.plant}"
         # What is weighed has to be steady: rows of one thread.
         rows = {
             id: facts
@@ -318,7 +334,10 @@ class Collection:
             self._suites, DESIGNS[entry.kind], folder, self._context.timeout_s, self._context.tick
         )
         outcome = jobs.measure_layer(
-            context, plan.Job(entry.round, "time", entry.target), self._driven_rows(entry.kind, entry.target), limit_s
+            context,
+            plan.PlannedJob(entry.round, "time", entry.target),
+            self._driven_rows(entry.kind, entry.target),
+            limit_s,
         )
         entry.failures = outcome.failures
         last = entry.round - DRIVEN_EVERY * len(CONDITIONS)
@@ -329,7 +348,7 @@ class Collection:
         for process in _processes(folder, last, entry.target):
             shutil.rmtree(process)
 
-    def _driven_rows(self, kind: Kind, target: str) -> list[str]:
+    def _driven_rows(self, kind: EntryKind, target: str) -> list[str]:
         """All rows, or the one that the seed draws."""
         rows = [id for id, facts in self._rows[target].items() if kind == "process" or not facts.workload]
         return rows if kind == "process" else random.Random(f"{self._seed}:{target}").sample(rows, min(1, len(rows)))
@@ -344,7 +363,9 @@ class Collection:
         for layer in self._plantable():
             weight = self._weight(Plant(layer, WEIGHED_STEPS), 0)
             if weight < LEAST_WEIGHT:
-                self._line.say(f"nothing is planted in {layer}: {WEIGHED_STEPS} steps slow none of these rows down")
+                self._loop.line.say(
+                    f"nothing is planted in {layer}: {WEIGHED_STEPS} steps slow none of these rows down"
+                )
                 continue
             few = Plant(layer, _steps(WEIGHED_STEPS, weight, WEIGHED_SHARE))
             weight_of_few = max(LEAST_WEIGHT / 2, self._weight(few, WEIGHED_PAIRS))
@@ -354,8 +375,8 @@ class Collection:
     def _weight(self, plant: Plant, first: int) -> float:
         """The share by which a plant slows the layer's own row down; measured once, in rounds from `first` on."""
         done = {entry.round for entry in self.pool.of("weighing", QUIET) if entry.plant == plant}
-        for number in set(range(first, first + WEIGHED_PAIRS)) - done:
-            self._do(Job(number, "weighing", plant.layer, QUIET, plant))
+        numbers = set(range(first, first + WEIGHED_PAIRS)) - done
+        self._loop.carry_out([self._task(PoolJob(number, "weighing", plant.layer, QUIET, plant)) for number in numbers])
         return error_rates.weight(self.pool, plant) or 0.0
 
 

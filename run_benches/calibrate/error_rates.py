@@ -35,8 +35,8 @@ from run_benches.compare import attribution
 from run_benches.stats import estimates, judge
 from run_benches.stats.judge import Judgement
 from run_benches.stats.usual_tools import Change
-from run_benches.store.comparisons import Point, Row
-from run_benches.store.pool import Entry, Kind, Plant, Pool
+from run_benches.store.comparisons import ComparedRow, PairPoint
+from run_benches.store.pool import Entry, EntryKind, Plant, Pool
 from run_benches.store.runs import Facts, Machine
 
 SCHEMA = 4
@@ -136,7 +136,7 @@ class Goal:
 
 
 @dataclass
-class Results:
+class ErrorRates:
     """Every figure of a calibration that is published."""
 
     schema: int
@@ -272,7 +272,7 @@ def _decided(rows: dict[str, list[float]], margins: dict[str, float], rules: Rul
     )
 
 
-def results(pool: Pool, rules: Rules, shuffles: int = SHUFFLES, fingerprint: str | None = None) -> Results:
+def results(pool: Pool, rules: Rules, shuffles: int = SHUFFLES, fingerprint: str | None = None) -> ErrorRates:
     """Everything that the pool tells; `fingerprint` is that of the sources that judge it now."""
     conditions = {
         name: _condition(pool, name, rules, shuffles)
@@ -281,7 +281,7 @@ def results(pool: Pool, rules: Rules, shuffles: int = SHUFFLES, fingerprint: str
     }
     plants = _plants(pool, rules)
     wholes = [entry for entry in pool.entries if entry.kind == "comparison"]
-    return Results(
+    return ErrorRates(
         schema=SCHEMA,
         commit=pool.origin.commit,
         dirty=pool.origin.dirty,
@@ -353,7 +353,7 @@ def _power(drawn: list[Drawn]) -> Power:
 def _usual(pool: Pool, condition: str, rules: Rules) -> dict[str, Rate]:
     """Each pair, and each process with the one before it, is a whole comparison for the usual tools."""
     rates = []
-    kinds: tuple[Kind, ...] = ("pair", "process", "published")
+    kinds: tuple[EntryKind, ...] = ("pair", "process", "published")
     for kind in kinds:
         changes = [
             Change(*figures)
@@ -432,13 +432,13 @@ def _share(effect: float) -> float:
 
 def _guilty(drawn: Drawn, layers: list[str]) -> str | None:
     rows = {
-        id: Row("judged", [], NO_FACTS, drawn.margins[id], judgement=judgement)
+        id: ComparedRow("judged", [], NO_FACTS, drawn.margins[id], judgement=judgement)
         for id, judgement in drawn.judgements.items()
     }
     for id, cells in drawn.fresh.items():
         if id in rows:
             rows[id].pairs = [
-                Point(number, effect, a_ns, a_ns * exp(effect)) for number, (effect, a_ns) in enumerate(cells)
+                PairPoint(number, effect, a_ns, a_ns * exp(effect)) for number, (effect, a_ns) in enumerate(cells)
             ]
     return attribution.attribute(rows, layers).guilty
 

@@ -14,16 +14,16 @@ from run_benches import scratch, serialization
 from run_benches.calibrate import error_rates
 from run_benches.calibrate.collection import DRIVEN_EVERY, Collection
 from run_benches.calibrate.disturbance import CONDITIONS
-from run_benches.calibrate.error_rates import Results, Rules
+from run_benches.calibrate.error_rates import ErrorRates, Rules
 from run_benches.compare import new_comparison
-from run_benches.errors import Complaint, Exit
+from run_benches.errors import Exit, UserError
 from run_benches.interrupts import until_stopped
 from run_benches.measure.layers import SENTINELS
 from run_benches.measure.lock import alone
 from run_benches.places import RUNS
 from run_benches.render import calibration_report
 from run_benches.store import fingerprint, pool
-from run_benches.store.pool import Kind, Pool
+from run_benches.store.pool import EntryKind, Pool
 
 USUAL_BUDGET_S = 3600.0
 RULES = Rules(
@@ -53,7 +53,7 @@ def main(budget_s: float | None, rows: list[str], smoke: bool, timeout_s: float,
     return Exit.FINE if any(condition.comparisons for condition in found.conditions.values()) else Exit.NOTHING
 
 
-def publish(collected: Pool, path: Path) -> Results:
+def publish(collected: Pool, path: Path) -> ErrorRates:
     """Writes the results; `document` renders them."""
     found = error_rates.results(collected, RULES, fingerprint=fingerprint.of_files(fingerprint.JUDGING))
     serialization.store(path, found)
@@ -74,8 +74,8 @@ def _smoke(folder: Path, timeout_s: float) -> Exit:
         if entry.usual or entry.kind not in ("pair", "process", "published")
         for word in (entry.kind, entry.condition)
     }
-    missing = [word for word in (*get_args(Kind), *CONDITIONS) if word not in there]
+    missing = [word for word in (*get_args(EntryKind), *CONDITIONS) if word not in there]
     if missing or found.failures:
         nothing, failed = (", ".join(words) or "none" for words in (missing, found.failures))
-        raise Complaint(f"parts that gave nothing: {nothing}; rows that failed: {failed}", Exit.FAILED)
+        raise UserError(f"parts that gave nothing: {nothing}; rows that failed: {failed}", Exit.FAILED)
     return Exit.FINE

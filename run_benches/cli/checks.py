@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from run_benches import processes, repository, serialization
 from run_benches.cli import described, library
-from run_benches.errors import Complaint, Exit
+from run_benches.errors import Exit, UserError
 from run_benches.lake import copying
 from run_benches.measure import build, published
 from run_benches.measure.layers import SENTINELS, features, layer_names
@@ -51,7 +51,7 @@ class Skip(Exception):
 
 
 @dataclass(frozen=True)
-class Step:
+class Check:
     """A check; `do` returns whether it passed, or raises `Skip`."""
 
     name: str
@@ -59,7 +59,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Result:
+class CheckResult:
     """How a step ended."""
 
     name: str
@@ -84,26 +84,26 @@ def main(full: bool, as_json: bool) -> Exit:
     return Exit.FAILED if failed or (full and skipped) else Exit.FINE
 
 
-def steps(full: bool) -> list[Step]:
+def steps(full: bool) -> list[Check]:
     """The checks, quick ones first. Those of the whole workspace share what they compile: of one package alone,
     features would differ."""
     release = ["--release", "--workspace"]
     found = [
-        Step("format", _cargo(["fmt", "--all", "--check"], "fmt", "rustup component add rustfmt")),
-        Step("every bench has its [[bench]]", _bench_stanzas),
-        Step("form of the runner", _form),
-        Step("types of the runner", _python("-m", "mypy", "--strict", "run_benches")),
-        Step(
+        Check("format", _cargo(["fmt", "--all", "--check"], "fmt", "rustup component add rustfmt")),
+        Check("every bench has its [[bench]]", _bench_stanzas),
+        Check("form of the runner", _form),
+        Check("types of the runner", _python("-m", "mypy", "--strict", "run_benches", "load/tests/generators.py")),
+        Check(
             "tests of the runner",
             _python("-m", "pytest", "-q", "-n", "auto", "--dist", "loadfile", "run_benches/tests"),
         ),
-        Step(
+        Check(
             "lints",
             _cargo(
                 ["clippy", *release, "--all-targets", "--", "-D", "warnings"], "clippy", "rustup component add clippy"
             ),
         ),
-        Step(
+        Check(
             "lints of the features",
             _cargo(
                 [
@@ -123,35 +123,35 @@ def steps(full: bool) -> list[Step]:
                 "rustup component add clippy",
             ),
         ),
-        Step(
+        Check(
             "tests",
             _cargo(
                 ["test", *release, *FEATURES, "--", *(f"--skip={name}" for name in (*OF_BROKERS, OF_REMOTE_STORES))]
             ),
         ),
-        Step("tests over databases", _over_databases),
-        Step("tests over NATS and Redis", _over_brokers),
-        Step("tests of a server without features", _cargo(["test", *release, "--test", "features"])),
-        Step("what the documents have a reader type", _typed),
-        Step("every bench once, at smoke scale", _every_bench),
-        Step("every published row has its bench", _published_rows),
-        Step("report in a browser", _in_browser("in_browser.py")),
-        Step("console in a browser", _in_browser("console_in_browser.py")),
-        Step("document --check", _documents),
+        Check("tests over databases", _over_databases),
+        Check("tests over NATS and Redis", _over_brokers),
+        Check("tests of a server without features", _cargo(["test", *release, "--test", "features"])),
+        Check("what the documents have a reader type", _typed),
+        Check("every bench once, at smoke scale", _every_bench),
+        Check("every published row has its bench", _published_rows),
+        Check("report in a browser", _in_browser("in_browser.py")),
+        Check("console in a browser", _in_browser("console_in_browser.py")),
+        Check("document --check", _documents),
     ]
     if full:
         found += [
-            Step("bodies, queries and pictures at random, for longer", _at_random),
-            Step("tests that take long", _cargo(["test", "--release", "--test", "main", "--", "--ignored"])),
-            Step("servers over one database, for longer", _remote_for_longer),
-            Step("RocksDB is compiled once", _rocksdb_once),
-            Step("the library without the server", _embedded),
-            Step("a baseline of Criterion's, saved and compared", _criterion_baseline),
-            Step("schemathesis over the REST interface", described.keeps_its_word),
-            Step("clients that people use", _clients),
-            Step("tests of strata-lake", _lake),
-            Step("calibrate --smoke", _python("run-benches.py", "calibrate", "--smoke")),
-            Step(
+            Check("bodies, queries and pictures at random, for longer", _at_random),
+            Check("tests that take long", _cargo(["test", "--release", "--test", "main", "--", "--ignored"])),
+            Check("servers over one database, for longer", _remote_for_longer),
+            Check("RocksDB is compiled once", _rocksdb_once),
+            Check("the library without the server", _embedded),
+            Check("a baseline of Criterion's, saved and compared", _criterion_baseline),
+            Check("schemathesis over the REST interface", described.keeps_its_word),
+            Check("clients that people use", _clients),
+            Check("tests of strata-lake", _lake),
+            Check("calibrate --smoke", _python("run-benches.py", "calibrate", "--smoke")),
+            Check(
                 "an hour of everything, and nothing grows",
                 _python("run-benches.py", "load", "sustained", "--", "--test-duration-secs", "3600"),
             ),
@@ -159,17 +159,17 @@ def steps(full: bool) -> list[Step]:
     return found
 
 
-def _run(step: Step) -> Result:
+def _run(step: Check) -> CheckResult:
     print(f"\n== {step.name}", file=sys.stderr, flush=True)
     began = time.monotonic()
     try:
         outcome, remedy = ("passed" if step.do() else "failed"), ""
     except Skip as skip:
         outcome, remedy = "skipped", str(skip)
-    except Complaint as complaint:
+    except UserError as complaint:
         print(complaint, file=sys.stderr)
         outcome, remedy = "failed", ""
-    return Result(step.name, outcome, round(time.monotonic() - began, 1), remedy)
+    return CheckResult(step.name, outcome, round(time.monotonic() - began, 1), remedy)
 
 
 def _call(command: list[str], more: dict[str, str] | None = None) -> bool:
@@ -188,7 +188,7 @@ def _cargo(arguments: list[str], component: str | None = None, remedy: str = "")
 def _check_cargo(component: str | None, remedy: str) -> None:
     if not shutil.which("cargo"):
         raise Skip("install Rust from https://rustup.rs")
-    if component and processes.told(["cargo", component, "--version"], cwd=ROOT).returncode != 0:
+    if component and processes.captured(["cargo", component, "--version"], cwd=ROOT).returncode != 0:
         raise Skip(remedy)
 
 
@@ -216,7 +216,7 @@ def _in_browser(tests: str) -> Callable[[], bool]:
 
 def _typed() -> bool:
     """The examples with curl, by a curl that knows `--json`."""
-    version = processes.told(["curl", "--version"]).stdout if shutil.which("curl") else ""
+    version = processes.captured(["curl", "--version"]).stdout if shutil.which("curl") else ""
     found = re.match(r"curl (\d+)\.(\d+)", version)
     if not found or (int(found[1]), int(found[2])) < (7, 82):
         raise Skip("apt-get install curl, of version 7.82 or later")
@@ -338,7 +338,7 @@ def _rocksdb_once() -> bool:
     )
     passed = True
     for arguments in typed:
-        done = processes.told(["cargo", *arguments], cwd=ROOT)
+        done = processes.captured(["cargo", *arguments], cwd=ROOT)
         again = any("Compiling" in line and "librocksdb-sys" in line for line in done.stderr.splitlines())
         if done.returncode != 0 or again:
             print(f"cargo {' '.join(arguments)}: {'compiled RocksDB again' if again else 'failed'}", file=sys.stderr)
@@ -400,10 +400,10 @@ def _criterion_baseline() -> bool:
     return against_nothing.returncode != 0
 
 
-def _bench(home: str, *arguments: str) -> processes.Told:
+def _bench(home: str, *arguments: str) -> processes.Captured:
     """One small bench by hand, with its results kept in a folder that goes."""
     environment = {name: value for name, value in os.environ.items() if name not in OF_THE_RUNNER} | {
         "CRITERION_HOME": home
     }
     command = ["cargo", "bench", "--bench", "observability", "--", *arguments, *SHORT]
-    return processes.told(command, cwd=ROOT, env=environment)
+    return processes.captured(command, cwd=ROOT, env=environment)

@@ -17,7 +17,7 @@ import traceback
 from pathlib import Path
 
 from run_benches import interrupts, places, processes, scratch
-from run_benches.errors import Complaint, Exit
+from run_benches.errors import Exit, UserError
 from run_benches.measure import selection
 from run_benches.measure.layers import layer_names
 from run_benches.setup import packages
@@ -136,7 +136,7 @@ def _carried_out(arguments: list[str]) -> int:
                 if isinstance(error, ImportError) and (error.name or "").startswith("run_benches"):
                     raise
                 packages.STAMP.unlink(missing_ok=True)
-                raise Complaint(
+                raise UserError(
                     f"a package in .venv is damaged ({error}): type it again, and .venv is made anew"
                 ) from error
             with scratch.of_the_command():
@@ -146,7 +146,7 @@ def _carried_out(arguments: list[str]) -> int:
                     processes.end_all()
         finally:
             sys.stdout.flush()
-    except Complaint as complaint:
+    except UserError as complaint:
         print(f"run-benches.py: {complaint}", file=sys.stderr)
         return complaint.code
     except BrokenPipeError:
@@ -181,7 +181,7 @@ def _check_streams() -> None:
         os.write(1, b"")
     except OSError as error:
         _open_on_nothing(1)
-        raise Complaint(
+        raise UserError(
             f"standard output cannot be written ({error.strerror}): send it to a file, a pipe or /dev/null"
         ) from error
 
@@ -217,7 +217,7 @@ def _check_given(typed: list[str]) -> None:
     at where it becomes that of a file."""
     for before, word in itertools.pairwise(typed):
         if (word == "" and before != "save") or re.fullmatch(r"--[a-z-]+=", word):
-            raise Complaint(
+            raise UserError(
                 f"the word after {word.rstrip('=') or before} is empty (is a variable not set?): give it a value, or leave it out"
             )
 
@@ -252,9 +252,9 @@ def _check_used(options: argparse.Namespace, actions: list[argparse.Action]) -> 
         used, why = USED[options.command][mode]
         for dest, name in given.items():
             if dest not in (mode, "action", *used.split()):
-                raise Complaint(f"{why}: leave out {name}")
+                raise UserError(f"{why}: leave out {name}")
     if options.flags and options.action not in ("run", "compare", *LOAD_TOOL):
-        raise Complaint(f"load {options.action} takes no flags of the load tool: leave out {options.flags[0]!r}")
+        raise UserError(f"load {options.action} takes no flags of the load tool: leave out {options.flags[0]!r}")
 
 
 def _with_load_flags(typed: list[str]) -> tuple[list[str], list[str]]:
@@ -569,7 +569,7 @@ def _add_load(parser: argparse.ArgumentParser) -> None:
 def _file(text: str) -> Path:
     """Where to write; looked at before anything is measured."""
     if text.endswith("/") or Path(text).is_dir():
-        raise Complaint(f"cannot write {text}: it is a folder; name a file")
+        raise UserError(f"cannot write {text}: it is a folder; name a file")
     return Path(text)
 
 
@@ -577,7 +577,7 @@ def _other_file(text: str) -> Path:
     """A file other than standard output, which has something else."""
     path = _file(text)
     if text == "-" or (path.exists() and not path.is_char_device() and os.path.samestat(path.stat(), os.fstat(1))):
-        raise Complaint(f"cannot write {text}: other things are printed on standard output; name a file")
+        raise UserError(f"cannot write {text}: other things are printed on standard output; name a file")
     return path
 
 
@@ -585,7 +585,7 @@ def _page(text: str) -> Path:
     """A file that others can lie beside."""
     path = _other_file(text)
     if path.exists() and not path.is_file():
-        raise Complaint(f"cannot write {text}: pages and pictures lie beside it, so it has to be a file")
+        raise UserError(f"cannot write {text}: pages and pictures lie beside it, so it has to be a file")
     return path
 
 

@@ -13,11 +13,11 @@ from run_benches.analysis import figures
 from run_benches.analysis.findings import Findings
 from run_benches.cli import checks, criterion_baseline, doctor, library, profile, stored
 from run_benches.compare import new_comparison
-from run_benches.compare.new_comparison import Plan
-from run_benches.errors import Complaint, Exit
+from run_benches.compare.new_comparison import ComparisonPlan
+from run_benches.errors import Exit, UserError
 from run_benches.measure import build, criterion_output, new_run, selection
 from run_benches.measure.layers import about, layer_names, on_demand, shares
-from run_benches.measure.new_run import Wish
+from run_benches.measure.new_run import RunRequest
 from run_benches.places import shown
 from run_benches.render import comparison_report, explanation, summary
 from run_benches.store import comparisons, runs, stored_file
@@ -43,7 +43,7 @@ def carry_out(options: argparse.Namespace, arguments: list[str]) -> int:
         case "explain":
             return _explain(options)
         case "more":
-            return _told(new_comparison.more(options.name, options.budget, options.timeout), options)
+            return _print_comparison(new_comparison.more(options.name, options.budget, options.timeout), options)
         case "profile":
             return profile.main(options.row, options.revision, options.json)
         case "calibrate":
@@ -74,15 +74,15 @@ def carry_out(options: argparse.Namespace, arguments: list[str]) -> int:
             return checks.main(options.full, options.json)
 
 
-def _wish(options: argparse.Namespace, arguments: list[str]) -> Wish:
+def _request(options: argparse.Namespace, arguments: list[str]) -> RunRequest:
     scale = "quick" if options.quick else "full" if options.full else "default"
-    return Wish(options.rows, options.skip, scale, options.budget, options.seed, options.timeout, arguments)  # type: ignore[arg-type]
+    return RunRequest(options.rows, options.skip, scale, options.budget, options.seed, options.timeout, arguments)  # type: ignore[arg-type]
 
 
 def _run(options: argparse.Namespace, arguments: list[str]) -> int:
     if options.resume is None:
-        return _printed(*new_run.measure(_wish(options, arguments)), options.json, options.strict)
-    return _printed(*new_run.resume(options.resume or None, options.timeout), options.json, options.strict)
+        return _print_run(*new_run.measure(_request(options, arguments)), options.json, options.strict)
+    return _print_run(*new_run.resume(options.resume or None, options.timeout), options.json, options.strict)
 
 
 def _save(options: argparse.Namespace, arguments: list[str]) -> int:
@@ -90,10 +90,10 @@ def _save(options: argparse.Namespace, arguments: list[str]) -> int:
     if options.stored_run:
         run, code = runs.load(stored_file.single(runs.find(options.stored_run))), Exit.FINE
     else:
-        run, path = new_run.measure(_wish(options, arguments))
-        code = _printed(run, path, options.json, options.strict)
+        run, path = new_run.measure(_request(options, arguments))
+        code = _print_run(run, path, options.json, options.strict)
     if not run.complete:
-        raise Complaint(
+        raise UserError(
             "the run was interrupted, so it is not kept as a baseline: go on with --resume, then save NAME --run last",
             Exit.NOTHING,
         )
@@ -101,7 +101,7 @@ def _save(options: argparse.Namespace, arguments: list[str]) -> int:
     return code
 
 
-def _printed(run: Run, path: Path, as_json: bool, strict: bool) -> Exit:
+def _print_run(run: Run, path: Path, as_json: bool, strict: bool) -> Exit:
     """Prints a run; returns how the command ends."""
     found = Findings.of(run)
     print(serialization.text(run) if as_json else f"{summary.text(found)}\nstored as {shown(path)}")
@@ -110,7 +110,7 @@ def _printed(run: Run, path: Path, as_json: bool, strict: bool) -> Exit:
 
 def _stored(options: argparse.Namespace) -> int:
     if options.action and not options.name:
-        raise Complaint(
+        raise UserError(
             f"{options.command} {options.action} needs a name; to see all: run-benches.py {options.command}"
         )
     if options.action == "remove":
@@ -126,14 +126,14 @@ def _compare(options: argparse.Namespace, arguments: list[str]) -> int:
         return criterion_baseline.compare(options.criterion, criterion_output.home(), options.json)
     if options.stored:
         if len(options.sides) != 2:
-            raise Complaint("compare --stored needs two stored runs: baselines, runs, files or `last`")
+            raise UserError("compare --stored needs two stored runs: baselines, runs, files or `last`")
         return stored.compare(options.sides[0], options.sides[1], options.json)
     if options.resume is not None:
-        return _told(new_comparison.resume(options.resume or None, options.timeout), options)
+        return _print_comparison(new_comparison.resume(options.resume or None, options.timeout), options)
     if len(options.sides) > 2:
-        raise Complaint("compare takes at most two revisions; rows are chosen with --rows")
+        raise UserError("compare takes at most two revisions; rows are chosen with --rows")
     a, b = [*options.sides, None, None][:2]
-    wish = new_comparison.Wish(
+    request = new_comparison.ComparisonRequest(
         a=a,
         b=b,
         sets=options.sets,
@@ -149,11 +149,11 @@ def _compare(options: argparse.Namespace, arguments: list[str]) -> int:
         timeout_s=options.timeout,
         command=arguments,
     )
-    found = new_comparison.compare(wish)
-    if isinstance(found, Plan):
+    found = new_comparison.compare(request)
+    if isinstance(found, ComparisonPlan):
         print(serialization.text(found) if options.json else "", end="")
         return Exit.FINE
-    return _told(found, options)
+    return _print_comparison(found, options)
 
 
 def _explain(options: argparse.Namespace) -> int:
@@ -164,7 +164,7 @@ def _explain(options: argparse.Namespace) -> int:
     return Exit.FINE
 
 
-def _told(found: tuple[Comparison, Path], options: argparse.Namespace) -> int:
+def _print_comparison(found: tuple[Comparison, Path], options: argparse.Namespace) -> int:
     compared, path = found
     if options.json:
         print(serialization.text(compared), end="")

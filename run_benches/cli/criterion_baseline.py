@@ -14,9 +14,9 @@ from pathlib import Path
 
 from run_benches import serialization
 from run_benches.analysis import figures
-from run_benches.errors import Complaint, Exit
+from run_benches.errors import Exit, UserError
 from run_benches.measure import criterion_output
-from run_benches.measure.criterion_output import Results, Samples
+from run_benches.measure.criterion_output import CriterionResults, Samples
 from run_benches.places import shown
 from run_benches.render import tables
 from run_benches.render.tables import Column
@@ -35,7 +35,7 @@ def compare(name: str, home: Path, as_json: bool) -> Exit:
     return Exit.ERROR if emptied else Exit.FINE
 
 
-def text(name: str, kept: Results, new: Results) -> str:
+def text(name: str, kept: CriterionResults, new: CriterionResults) -> str:
     """The table of both sides, what could not be read, and why nothing is called faster."""
     columns = [
         Column("row"),
@@ -49,28 +49,28 @@ def text(name: str, kept: Results, new: Results) -> str:
     return f"{tables.render('median time an operation, of one process each', columns, body)}{unreadable}{NO_VERDICT}\n"
 
 
-def _read(name: str, home: Path) -> tuple[Results, Results]:
+def _read(name: str, home: Path) -> tuple[CriterionResults, CriterionResults]:
     if not home.is_dir():
-        raise Complaint(
+        raise UserError(
             f"no results of Criterion in {shown(home)}: run cargo bench -- --save-baseline {name} first, or set {VARIABLES}"
         )
     kept, new = criterion_output.read(home, name), criterion_output.read(home)
     if not kept.rows and not kept.unreadable:
         known = criterion_output.baselines(home)
-        raise Complaint(
+        raise UserError(
             f"cargo bench left no baseline {name!r} in {shown(home)} (there: {', '.join(known) or 'none'}); where it did, say with {VARIABLES}"
         )
     if not kept.rows and not new.rows:
         reasons = "; ".join(f"{folder}: {reason}" for folder, reason in _unreadable(kept, new).items())
-        raise Complaint(f"nothing that cargo bench left behind can be read: {reasons}")
+        raise UserError(f"nothing that cargo bench left behind can be read: {reasons}")
     return kept, new
 
 
-def _unreadable(kept: Results, new: Results) -> dict[str, str]:
+def _unreadable(kept: CriterionResults, new: CriterionResults) -> dict[str, str]:
     return {shown(one.folder): one.reason for side in (kept, new) for one in side.unreadable}
 
 
-def _line(id: str, kept: Results, new: Results) -> list[str]:
+def _line(id: str, kept: CriterionResults, new: CriterionResults) -> list[str]:
     sides = [side.rows.get(id) for side in (kept, new)]
     medians = [
         figures.time(samples.median_ns()) if samples else _absent(id, side)
@@ -84,11 +84,11 @@ def _line(id: str, kept: Results, new: Results) -> list[str]:
     return [id, *medians, ratio, counts]
 
 
-def _absent(id: str, side: Results) -> str:
+def _absent(id: str, side: CriterionResults) -> str:
     return "cannot be read" if any(one.row == id for one in side.unreadable) else "not there"
 
 
-def _json(kept: Results, new: Results) -> dict[str, object]:
+def _json(kept: CriterionResults, new: CriterionResults) -> dict[str, object]:
     rows = [{"id": id, "kept": _side(kept.rows.get(id)), "new": _side(new.rows.get(id))} for id in kept.rows | new.rows]
     unreadable = [{"folder": folder, "reason": reason} for folder, reason in _unreadable(kept, new).items()]
     return {"schema": SCHEMA, "verdict": None, "rows": rows, "unreadable": unreadable}

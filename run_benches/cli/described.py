@@ -15,7 +15,7 @@ from typing import Any
 
 from run_benches import processes
 from run_benches.cli import serving
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.places import ROOT
 from run_benches.setup import packages
 
@@ -63,7 +63,7 @@ def _asked(url: str, folder: Path) -> bool:
     try:
         return processes.call(command, RUN_S, cwd=folder, stdout=sys.stderr) == 0
     except TimeoutError:
-        raise Complaint(f"schemathesis did not end within {RUN_S} s") from None
+        raise UserError(f"schemathesis did not end within {RUN_S} s") from None
 
 
 def testable(document: dict[str, Any]) -> dict[str, Any]:

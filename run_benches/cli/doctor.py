@@ -23,11 +23,11 @@ from pathlib import Path
 
 from run_benches import processes, scratch, serialization
 from run_benches.analysis import figures
-from run_benches.errors import Complaint, Exit
+from run_benches.errors import Exit, UserError
 from run_benches.measure import broker, build, jobs, machine
 from run_benches.measure.layers import SENTINELS
 from run_benches.measure.lock import alone
-from run_benches.progress import Line
+from run_benches.progress import ProgressLine
 from run_benches.render import tables
 from run_benches.render.tables import Column
 from run_benches.setup import libclang
@@ -71,7 +71,7 @@ def main(as_json: bool) -> Exit:
     findings = [*processor(root), *_watched(root), *memory(root), *_stores(), *_tools()]
     try:
         scatters, unmeasured = _sentinels(), None
-    except Complaint as complaint:
+    except UserError as complaint:
         scatters, unmeasured = [], str(complaint)
     if as_json:
         print(
@@ -298,7 +298,7 @@ def _tools() -> list[Finding]:
 def _linker() -> str | None:
     """Rust's own lld, else that of the system."""
     try:
-        done = processes.told(["rustc", "--print", "sysroot"])
+        done = processes.captured(["rustc", "--print", "sysroot"])
     except OSError:
         return shutil.which("ld.lld")
     own = list(Path(done.stdout.strip()).glob("lib/rustlib/*/bin/gcc-ld/ld.lld"))
@@ -309,28 +309,28 @@ def _sentinels() -> list[Scatter]:
     """How much the rows that run none of our code scatter."""
     executable = build.last_build().get(SENTINELS)
     if executable is None:
-        raise Complaint("it takes the benches, so look again after the first build: run-benches.py --quick")
+        raise UserError("it takes the benches, so look again after the first build: run-benches.py --quick")
     with alone():
         effects = _paired_with_itself(executable, list(build.ask(SENTINELS, executable).facts.rows))
     return [scatter(row, found) for row, found in effects.items()]
 
 
 def _paired_with_itself(executable: Path, rows: Sequence[str]) -> dict[str, list[float]]:
-    side = broker.Side([str(executable), "--bench"], jobs.environment_of({}))
+    side = broker.Lane([str(executable), "--bench"], jobs.environment_of({}))
     effects: dict[str, list[float]] = {row: [] for row in rows}
-    with Line() as line:
+    with ProgressLine() as line:
         for pair in range(PAIRS):
 
             def progress(settled: int, of: int, pair: int = pair) -> None:
                 line.show(f"pairing the sentinels with themselves: pair {pair + 1} of {PAIRS}, {settled} of {of} rows")
 
-            plan = [broker.Row((row, row)) for row in rows]
+            plan = [broker.RowInTurns((row, row)) for row in rows]
             seed = secrets.randbits(32)
             result = broker.run(
                 (side, side), plan, cores=jobs.pinned_to(1), seed=seed, deadline_s=60, silence_s=20, progress=progress
             )
             if result.failures:
-                raise Complaint(f"{result.failures[0].ids[0]}: {jobs.in_one_line(result.failures[0].reason)}")
+                raise UserError(f"{result.failures[0].ids[0]}: {jobs.in_one_line(result.failures[0].reason)}")
             for (row, *_), log in result.rows.items():
                 effects[row].append(broker.effect(log))
     return effects

@@ -11,7 +11,7 @@ from pathlib import Path
 from run_benches import files, processes, serialization
 from run_benches.analysis import figures, load_figures
 from run_benches.cli import load_compare, stored
-from run_benches.errors import Complaint, Exit
+from run_benches.errors import Exit, UserError
 from run_benches.lake import programs as lake_programs
 from run_benches.measure import build, load_run
 from run_benches.places import CALIBRATION, RUNS, shown
@@ -84,7 +84,7 @@ def _printed(run: LoadRun, path: Path, as_json: bool) -> int:
     return _code(run)
 
 
-def _line(name: str, cell: loads.Cell) -> list[str]:
+def _line(name: str, cell: loads.LoadCell) -> list[str]:
     found = cell.read()
     why = "; ".join(cell.reasons)
     if found is None:
@@ -137,13 +137,13 @@ def _save(name: str, run_name: str | None) -> Exit:
     if path := load_comparisons.named(run_name):
         compared = load_comparisons.load(path)
         if not compared.complete:
-            raise Complaint("the comparison did not come to its end, so it is not kept", Exit.NOTHING)
+            raise UserError("the comparison did not come to its end, so it is not kept", Exit.NOTHING)
         print(f"kept as {shown(stored_file.keep(load_comparisons.kept_path(name), compared))}", file=sys.stderr)
         return Exit.FINE
     stored_file.check_free(loads.baseline_path(name))
     run = loads.load(stored_file.single(loads.find(run_name)))
     if not run.complete:
-        raise Complaint("the load test was interrupted, so it is not kept as a baseline", Exit.NOTHING)
+        raise UserError("the load test was interrupted, so it is not kept as a baseline", Exit.NOTHING)
     print(f"kept as {shown(loads.save(run, name))}", file=sys.stderr)
     return Exit.FINE
 

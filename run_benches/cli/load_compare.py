@@ -16,7 +16,7 @@ from run_benches import serialization
 from run_benches.compare import load_comparison, revisions, worktree
 from run_benches.compare.load_comparison import Programs
 from run_benches.compare.revisions import Revision
-from run_benches.errors import Complaint, Exit
+from run_benches.errors import Exit, UserError
 from run_benches.interrupts import until_stopped
 from run_benches.measure import build, load_run, machine, provenance
 from run_benches.measure.lock import alone
@@ -24,7 +24,7 @@ from run_benches.places import RUNS, shown
 from run_benches.render import load_comparison_report as report
 from run_benches.render import tables
 from run_benches.store import load_comparisons, stored_file
-from run_benches.store.load_comparisons import LoadComparison, Side
+from run_benches.store.load_comparisons import LoadComparison, LoadSide
 from run_benches.store.runs import Binary
 
 
@@ -48,11 +48,11 @@ def main(options: argparse.Namespace, arguments: list[str]) -> Exit:
         )
         other, flags = load_comparison.same_flags(scenario.name, options.flags, versus or [])
         sides = [
-            Side(a.name, a.commit, a.dirty, scenario.name, options.flags, build.binary(programs.a)),
-            Side(b.name, b.commit, b.dirty, other, flags, build.binary(programs.b)),
+            LoadSide(a.name, a.commit, a.dirty, scenario.name, options.flags, build.binary(programs.a)),
+            LoadSide(b.name, b.commit, b.dirty, other, flags, build.binary(programs.b)),
         ]
         if versus is None and sides[0].server == sides[1].server:
-            raise Complaint(
+            raise UserError(
                 "the servers of both sides are the same to the byte, so there is nothing to compare: name another --base, or what differs with --versus"
             )
         seed = options.seed if options.seed is not None else secrets.randbelow(2**32)
@@ -102,7 +102,7 @@ def printed(compared: LoadComparison, path: Path, as_json: bool) -> Exit:
 
 def _revisions(base: str | None, versus: list[str] | None) -> tuple[Revision, Revision]:
     if versus is not None and base is not None:
-        raise Complaint("--versus is of one server with two loads, --base of two servers with one: give one of them")
+        raise UserError("--versus is of one server with two loads, --base of two servers with one: give one of them")
     working = revisions.resolve(None)
     if versus is not None:
         return working, working
@@ -110,7 +110,7 @@ def _revisions(base: str | None, versus: list[str] | None) -> tuple[Revision, Re
 
 
 def _new(
-    sides: list[Side], client: Binary, arguments: list[str], windows: int, margin: float, alpha: float, seed: int
+    sides: list[LoadSide], client: Binary, arguments: list[str], windows: int, margin: float, alpha: float, seed: int
 ) -> LoadComparison:
     return LoadComparison(
         schema=load_comparisons.SCHEMA,

@@ -21,14 +21,14 @@ from pathlib import Path
 
 from run_benches import files, processes, scratch, serialization
 from run_benches.analysis import figures
-from run_benches.errors import Complaint, Exit
+from run_benches.errors import Exit, UserError
 from run_benches.measure import build, callgrind, jobs, provenance, selection
 from run_benches.measure.build import Suite
 from run_benches.measure.callgrind import Count, Skipped
 from run_benches.measure.layers import layer_names, on_demand
 from run_benches.measure.lock import alone
 from run_benches.places import RUNS, shown
-from run_benches.progress import Line
+from run_benches.progress import ProgressLine
 from run_benches.render import flame, tables
 from run_benches.render.flame import Frame, Stack
 from run_benches.render.tables import Column
@@ -72,7 +72,7 @@ class Profile:
 
 
 @dataclass(frozen=True)
-class Share:
+class FunctionShare:
     """A function that costs something by itself, as a share of the whole; `before` is its share in the other revision,
     if there is one."""
 
@@ -94,8 +94,8 @@ class Report:
     unit: str
     operation_ns: float
     seen: float
-    functions: list[Share]
-    layers: list[Share]
+    functions: list[FunctionShare]
+    layers: list[FunctionShare]
     picture: str
 
 
@@ -105,7 +105,7 @@ def main(row: str, revision: str | None, as_json: bool) -> Exit:
     layer = row.partition("/")[0]
     selection.check_layers([row], layers)
     if layer not in layers:
-        raise Complaint(f"profile takes one row, not {row!r}; to see them: run-benches.py list")
+        raise UserError(f"profile takes one row, not {row!r}; to see them: run-benches.py list")
     with alone():
         suite = build.ask(layer, build.build(on_demand() - {layer})[layer])
         id = _one_row(row, suite)
@@ -114,7 +114,7 @@ def main(row: str, revision: str | None, as_json: bool) -> Exit:
         tool = provenance.tool()
         after = _profiled(suite.executable, f"{tool.commit[:9]}{'-dirty' if tool.dirty else ''}", id, facts)
     if before and before.unit != after.unit:
-        raise Complaint(
+        raise UserError(
             f"{before.revision} was profiled by {before.tool}, {after.revision} by {after.tool}: they cannot be put side by side"
         )
     picture = _draw(id, facts, after, before)
@@ -128,7 +128,7 @@ def _one_row(word: str, suite: Suite) -> str:
     selection.check_rows([word], ids)
     found = [id for id in ids if selection.matches(id, word)]
     if len(found) > 1:
-        raise Complaint(
+        raise UserError(
             f"{word} are {len(found)} rows, and one can be profiled: {', '.join(found[:3])}{', ...' if len(found) > 3 else ''}"
         )
     return found[0]
@@ -140,12 +140,12 @@ def _profiled_at(word: str, layer: str, id: str, facts: Facts) -> Profile:
     revision = revisions.resolve(word)
     built = worktree.build_side(revision, "a", layers=[layer])
     if layer not in built or id not in build.ask(layer, built[layer].executable).facts.rows:
-        raise Complaint(f"{revision.name} has no row {id}: nothing to compare its profile with")
+        raise UserError(f"{revision.name} has no row {id}: nothing to compare its profile with")
     return _profiled(built[layer].executable, revision.commit[:9], id, facts)
 
 
 def _profiled(executable: Path, revision: str, id: str, facts: Facts) -> Profile:
-    with scratch.folder(RUNS) as home, Line() as line:
+    with scratch.folder(RUNS) as home, ProgressLine() as line:
         (home / jobs.TEMPLATES).mkdir()
 
         def tick() -> None:
@@ -162,7 +162,7 @@ def _profiled(executable: Path, revision: str, id: str, facts: Facts) -> Profile
                 tool, unit = f"callgrind: instructions, not time, since {stacks.reason}", "instructions"
                 stacks = _by_callgrind(count, home, timed, tick)
         except _Failed as failed:
-            raise Complaint(f"{id} at {revision} cannot be profiled: {failed}") from failed
+            raise UserError(f"{id} at {revision} cannot be profiled: {failed}") from failed
     return Profile(revision, tool, unit, operation_ns, stacks)
 
 
@@ -225,7 +225,7 @@ def _by_perf(count: Count, home: Path, timed: re.Pattern[str], tick: Callable[[]
             return Skipped(f"perf is refused here ({failure})")
         tick()
         script = [perf, "script", "--no-inline", "-F", "comm,ip,sym,dso", "-i", str(data)]
-        stacks.update(sampled(processes.told(script).stdout, timed, _bench_of(count.row)))
+        stacks.update(sampled(processes.captured(script).stdout, timed, _bench_of(count.row)))
     if not stacks:
         return Skipped("perf saw no stack of the timed part")
     return stacks
@@ -419,12 +419,12 @@ def _report(id: str, after: Profile, before: Profile | None, picture: Path) -> R
     )
 
 
-def _shares(after: dict[Frame, float], before: dict[Frame, float] | None) -> list[Share]:
+def _shares(after: dict[Frame, float], before: dict[Frame, float] | None) -> list[FunctionShare]:
     """The largest first; of two revisions those that changed most."""
     if before is None:
-        return [Share(*function, round(share, 5)) for function, share in after.items()]
+        return [FunctionShare(*function, round(share, 5)) for function, share in after.items()]
     both = [
-        Share(*function, round(after.get(function, 0.0), 5), round(before.get(function, 0.0), 5))
+        FunctionShare(*function, round(after.get(function, 0.0), 5), round(before.get(function, 0.0), 5))
         for function in {**after, **before}
     ]
     return sorted(both, key=lambda one: -abs(one.share - (one.before or 0.0)))
@@ -448,7 +448,7 @@ def _text(report: Report) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _cells(one: Share) -> list[str]:
+def _cells(one: FunctionShare) -> list[str]:
     if one.before is None:
         return [figures.percent(one.share)]
     return [figures.percent(one.share), figures.percent(one.before), f"{100 * (one.share - one.before):+.1f} points"]

@@ -21,13 +21,13 @@ from run_benches import files, repository, serialization
 from run_benches.analysis.findings import Findings
 from run_benches.analysis.row import house_order
 from run_benches.cli import load_compare
-from run_benches.errors import Complaint, Exit
+from run_benches.errors import Exit, UserError
 from run_benches.interrupts import STOP
 from run_benches.lake import programs as lake_programs
 from run_benches.measure import build, load_run, machine, new_run, provenance
 from run_benches.measure.layers import header, layer_names, on_demand
 from run_benches.measure.lock import alone
-from run_benches.measure.new_run import Wish
+from run_benches.measure.new_run import RunRequest
 from run_benches.places import LOAD_REFERENCE, REFERENCE, shown
 from run_benches.progress import duration
 from run_benches.render import document, summary, tables
@@ -50,16 +50,16 @@ SHORT_S, REPEATS = 15.0, 3
 LOAD = "load"
 """The word for all scenarios and comparisons."""
 
-Kind = Literal["layer", "scenario", "comparison"]
+RenewedKind = Literal["layer", "scenario", "comparison"]
 _Stored = Run | LoadRun | LoadComparison
 
 
 @dataclass
-class Job:
+class Renewal:
     """What may be renewed: its stored run, if there is one, what its figures depended on then and depend on now, and
     how long the measurement took. `failed` says why it is still stale."""
 
-    kind: Kind
+    kind: RenewedKind
     name: str
     stored: _Stored | None
     then: Parts
@@ -147,20 +147,20 @@ def main(names: Sequence[str], everything: bool, dry_run: bool, timeout_s: float
     return code
 
 
-def _renewed(wanted: Sequence[Job], gone: Sequence[Path], everything: bool, timeout_s: float) -> Exit:
+def _renewed(wanted: Sequence[Renewal], gone: Sequence[Path], everything: bool, timeout_s: float) -> Exit:
     """Measures, stores and renders."""
     tool = provenance.tool()
     if tool.dirty is not False:
-        raise Complaint(
+        raise UserError(
             f"a page would name a revision that nobody has: {repository.refusal() or 'commit what has changed, or put it aside (git stash)'}"
         )
     if (here := load_run.variables()) and any(job.kind != "layer" for job in wanted):
-        raise Complaint(f"a page would not say that {' and '.join(here)} was set here: unset it")
+        raise UserError(f"a page would not say that {' and '.join(here)} was set here: unset it")
     with alone():
         _take_apart()
         for path in gone:
             if _is_only_here(path):
-                raise Complaint(
+                raise UserError(
                     f"{shown(path)} is of nothing that is there any more, and git does not have it as it is: commit it, or remove it"
                 )
             path.unlink()
@@ -184,26 +184,26 @@ def _renewed(wanted: Sequence[Job], gone: Sequence[Path], everything: bool, time
     return Exit.NOTHING if left else Exit.FINE
 
 
-def _jobs() -> list[Job]:
+def _jobs() -> list[Renewal]:
     """All that the pages show, or may show: layers lowest first, scenarios, comparisons."""
     layers = runs.load_set(document.reference()) if document.reference().exists() else {}
     tested = loads.load_set(document.load_reference()) if document.load_reference().exists() else {}
     found = [
-        Job("layer", name, run := layers.get(name), run.sources.get(name, {}) if run else {})
+        Renewal("layer", name, run := layers.get(name), run.sources.get(name, {}) if run else {})
         for name in sorted(layer_names(), key=house_order)
     ]
     for scenario in load_run.built_in():
         one = tested.get(scenario.name)
-        found.append(Job("scenario", scenario.name, one, one.sources.get(scenario.name, {}) if one else {}))
+        found.append(Renewal("scenario", scenario.name, one, one.sources.get(scenario.name, {}) if one else {}))
     for path in load_comparisons.kept():
         compared = load_comparisons.load(path)
-        found.append(Job("comparison", path.stem, compared, compared.sources))
+        found.append(Renewal("comparison", path.stem, compared, compared.sources))
     for job in found:
         job.now = _depends_on(job)
     return found
 
 
-def _depends_on(job: Job) -> Parts:
+def _depends_on(job: Renewal) -> Parts:
     """What the figures of a job depend on in this checkout as it stands."""
     if job.kind == "layer":
         return provenance.of_layers([job.name]).get(job.name, {})
@@ -211,19 +211,19 @@ def _depends_on(job: Job) -> Parts:
     return provenance.of_scenarios({compared.a.scenario, compared.b.scenario} if compared else {job.name})
 
 
-def _chosen(jobs: Sequence[Job], gone: Sequence[Path], names: Sequence[str]) -> list[Job]:
+def _chosen(jobs: Sequence[Renewal], gone: Sequence[Path], names: Sequence[str]) -> list[Renewal]:
     """Those that are meant: a name means all that bear it."""
     known = dict.fromkeys([*(job.name for job in jobs), *(path.stem for path in gone), LOAD])
     for name in names:
         if name not in known:
             near = difflib.get_close_matches(name, known, 1, 0.5)
-            raise Complaint(
+            raise UserError(
                 f"{name!r} is no layer, scenario or kept comparison{f'; did you mean {near[0]}?' if near else ''}; to see all: run-benches.py renew --dry-run"
             )
     return [job for job in jobs if not names or job.name in names or (LOAD in names and job.kind != "layer")]
 
 
-def _tell(jobs: Sequence[Job], wanted: Sequence[Job], gone: Sequence[Path]) -> None:
+def _tell(jobs: Sequence[Renewal], wanted: Sequence[Renewal], gone: Sequence[Path]) -> None:
     body = [[job.words, duration(job.seconds) if job.seconds else "not known", job.why] for job in jobs]
     body += [[shown(path), "", "there is nothing of this name any more: it is removed"] for path in gone]
     print(tables.render("what the pages show", [Column("what"), Column("takes", right=True), Column("state")], body))
@@ -235,7 +235,7 @@ def _tell(jobs: Sequence[Job], wanted: Sequence[Job], gone: Sequence[Path]) -> N
     )
 
 
-def _warn_of_another_machine(jobs: Sequence[Job]) -> None:
+def _warn_of_another_machine(jobs: Sequence[Renewal]) -> None:
     here = machine.describe(None)
     others = {
         machine_words(job.stored.machine) for job in jobs if job.stored and here.likeness(job.stored.machine).differ
@@ -268,11 +268,11 @@ def _take_apart() -> None:
         if not single.exists():
             continue
         if folder.is_dir():
-            raise Complaint(
+            raise UserError(
                 f"{shown(single)} and {shown(folder)} are both there, and only one can be the reference: remove one of them"
             )
         if _is_only_here(single):
-            raise Complaint(f"{shown(single)} would be taken apart, and git does not have it as it is: commit it first")
+            raise UserError(f"{shown(single)} would be taken apart, and git does not have it as it is: commit it first")
         shutil.rmtree(new, ignore_errors=True)
         for name, run in load(single).items():
             files.replace(new / f"{name}.json", serialization.text(run))
@@ -280,7 +280,7 @@ def _take_apart() -> None:
         single.unlink()
 
 
-def _measure(wanted: Sequence[Job], everything: bool, timeout_s: float, commit: str) -> None:
+def _measure(wanted: Sequence[Renewal], everything: bool, timeout_s: float, commit: str) -> None:
     """Measures one after the other, at this commit; what is not reached says so."""
     for job in wanted:
         job.failed = "the command was stopped before it was measured"
@@ -304,11 +304,11 @@ def _measure(wanted: Sequence[Job], everything: bool, timeout_s: float, commit: 
             job.failed = found if isinstance(found, str) else _unfit(job, found, commit)
             if not isinstance(found, str) and job.failed is None:
                 _keep(job, found)
-        except (Complaint, OSError) as trouble:
+        except (UserError, OSError) as trouble:
             job.failed = str(trouble)
 
 
-def _unfit(job: Job, found: _Stored, commit: str) -> str | None:
+def _unfit(job: Renewal, found: _Stored, commit: str) -> str | None:
     """Why what was measured is not kept; nothing if it is."""
     if found.tool.dirty is not False or (
         found.tool.commit != commit and found.sources not in (job.now, {job.name: job.now})
@@ -319,7 +319,7 @@ def _unfit(job: Job, found: _Stored, commit: str) -> str | None:
     return None
 
 
-def _programs(wanted: Sequence[Job]) -> dict[str, Binary]:
+def _programs(wanted: Sequence[Renewal]) -> dict[str, Binary]:
     """The binaries of what is to be measured, by name: a bench by its layer, `load` and `strata`."""
     kinds = {job.kind for job in wanted}
     found = (
@@ -343,7 +343,7 @@ _NOT_IN_THE_PROGRAMS = ("load/scenarios/", "load/schedules/", f"{reach.LAKE.part
 """Parts of what a scenario depends on that are in neither the server nor the load tool."""
 
 
-def _is_same_program(job: Job, programs: Mapping[str, Binary]) -> bool:
+def _is_same_program(job: Renewal, programs: Mapping[str, Binary]) -> bool:
     """Whether what is loaded now is what was measured, though the sources have changed."""
     stored = job.stored
     if (
@@ -363,7 +363,7 @@ def _is_same_program(job: Job, programs: Mapping[str, Binary]) -> bool:
     )
 
 
-def _with_sources(job: Job) -> _Stored:
+def _with_sources(job: Renewal) -> _Stored:
     """What is stored of the same program, with what it depends on and says of itself now."""
     assert job.stored is not None
     print(
@@ -377,13 +377,13 @@ def _with_sources(job: Job) -> _Stored:
     return dataclasses.replace(job.stored, sources={job.name: job.now})
 
 
-def _keep(job: Job, found: _Stored) -> None:
+def _keep(job: Renewal, found: _Stored) -> None:
     """Replaces the stored file in one step."""
     files.replace(job.path, serialization.text(found))
     print(f"stored as {shown(job.path)}", file=sys.stderr)
 
 
-def _measured(job: Job, programs: Mapping[str, Binary], everything: bool, timeout_s: float) -> _Stored | str:
+def _measured(job: Renewal, programs: Mapping[str, Binary], everything: bool, timeout_s: float) -> _Stored | str:
     """What was measured, or why it is not to be kept."""
     if job.kind == "layer":
         return _layer(job, programs, everything, timeout_s)
@@ -407,7 +407,7 @@ def _measured(job: Job, programs: Mapping[str, Binary], everything: bool, timeou
     return compared if compared.complete else f"too many pairs were invalid: {'; '.join(compared.invalid)}"
 
 
-def _layer(job: Job, programs: Mapping[str, Binary], everything: bool, timeout_s: float) -> Run | str:
+def _layer(job: Renewal, programs: Mapping[str, Binary], everything: bool, timeout_s: float) -> Run | str:
     begun = _begun(job, programs)
     if begun and not runs.load(begun).complete:
         run, path = new_run.resume(begun.stem, timeout_s)
@@ -416,17 +416,17 @@ def _layer(job: Job, programs: Mapping[str, Binary], everything: bool, timeout_s
         run, path = runs.load(begun), begun
     else:
         run, path = new_run.measure(
-            Wish([job.name], scale="full", seed=SEED, timeout_s=timeout_s, command=["renew", job.name])
+            RunRequest([job.name], scale="full", seed=SEED, timeout_s=timeout_s, command=["renew", job.name])
         )
     found = Findings.of(run)
     is_fine = summary.exit_code(found, strict=False) == Exit.FINE
     return run if is_fine else f"{summary.census(found)} (run-benches.py runs show {path.stem})"
 
 
-def _begun(job: Job, programs: Mapping[str, Binary]) -> Path | None:
+def _begun(job: Renewal, programs: Mapping[str, Binary]) -> Path | None:
     """The last measurement of this layer in this checkout, if it was of the same program, sources and machine."""
     for path in reversed(runs.stored_runs()):
-        with suppress(Complaint):  # of another command, or damaged
+        with suppress(UserError):  # of another command, or damaged
             run = runs.load(path)
             if run.command[1:] == ["renew", job.name]:
                 same = (

@@ -15,7 +15,7 @@ from typing import Any
 
 from run_benches import files
 from run_benches.cli import serving
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.measure import build
 from run_benches.places import shown
 from run_benches.render import document, load_page, load_pictures, report, screenshots
@@ -73,7 +73,7 @@ def _page(picture: Screenshot) -> bytes:
 def _taken(picture: Screenshot, show: Callable[[Tab], None]) -> bytes:
     chosen = browser.found()
     if chosen is None:
-        raise Complaint("no browser takes pictures of pages here: with Debian, apt-get install chromium")
+        raise UserError("no browser takes pictures of pages here: with Debian, apt-get install chromium")
     with TemporaryDirectory() as folder:
         with Tab(chosen, Path(folder) / "profile") as tab:
             tab.look(picture.width, picture.height)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from run_benches import processes
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.measure import build as build_of_benches
 from run_benches.places import ROOT
 from run_benches.setup import toolchain
@@ -52,6 +52,6 @@ def _url(process: processes.Process, folder: Path) -> str:
     ready, deadline = folder / "ready", time.monotonic() + START_S
     while not ready.exists():
         if process.poll() is not None or time.monotonic() > deadline:
-            raise Complaint(f"the server does not start: {processes.last_words(folder / 'log')}")
+            raise UserError(f"the server does not start: {processes.last_lines(folder / 'log')}")
         time.sleep(0.05)
     return ready.read_text(encoding="utf-8").strip()

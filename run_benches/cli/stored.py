@@ -21,7 +21,7 @@ from run_benches.analysis import figures
 from run_benches.analysis.figures import Spread
 from run_benches.analysis.findings import Findings
 from run_benches.analysis.row import Row
-from run_benches.errors import Complaint, Exit
+from run_benches.errors import Exit, UserError
 from run_benches.places import REFERENCE, shown
 from run_benches.render import summary, tables
 from run_benches.render.source import revision
@@ -54,7 +54,7 @@ def listing(
     for path in paths:
         try:
             run = load(path)
-        except Complaint as complaint:
+        except UserError as complaint:
             complaints.append(str(complaint))
             continue
         entries.append({"name": path.stem, "started": run.started, "commit": run.tool.commit, "complete": run.complete})
@@ -97,10 +97,10 @@ def show(path: Path, as_json: bool) -> Exit:
 def remove(name: str) -> Exit:
     """Removes a baseline."""
     if name == REFERENCE.name and REFERENCE.is_dir():
-        raise Complaint("the reference is a set, and each of its files is renewed by itself: run-benches.py renew")
+        raise UserError("the reference is a set, and each of its files is renewed by itself: run-benches.py renew")
     path = runs.baseline_path(name)
     if not path.exists():
-        raise Complaint(f"no baseline {name!r}; to see all: run-benches.py baselines")
+        raise UserError(f"no baseline {name!r}; to see all: run-benches.py baselines")
     path.unlink()
     print(f"removed {shown(path)}")
     return Exit.FINE

@@ -16,10 +16,10 @@ from run_benches.analysis import figures
 from run_benches.analysis.ladder import RUNGS
 from run_benches.analysis.row import ACROSS, OURS
 from run_benches.stats import estimates, judge
-from run_benches.store.comparisons import Attribution, Row, Share
+from run_benches.store.comparisons import Attribution, ComparedRow, ExplainedShare
 
 
-def attribute(rows: dict[str, Row], layers: list[str]) -> Attribution:
+def attribute(rows: dict[str, ComparedRow], layers: list[str]) -> Attribution:
     """The lowest layer whose own rows are slower; if there is none, the lowest rung of the ladder that is. `layers`:
     lowest first."""
     slower = [
@@ -46,12 +46,12 @@ def words(attribution: Attribution) -> list[str]:
     )
     requests: dict[str, list[str]] = {}
     for share in attribution.shares:
-        requests.setdefault(_part(share.id, 1), []).append(_told(share, attribution.guilty))
+        requests.setdefault(_part(share.id, 1), []).append(_share_words(share, attribution.guilty))
     blame = f"to blame: {attribution.guilty}, {why} ({figures.plural(len(attribution.rows), 'row')})"
     return [blame, *(f"ladder of {request}: {'; '.join(rungs)}" for request, rungs in requests.items())]
 
 
-def _told(share: Share, guilty: str) -> str:
+def _share_words(share: ExplainedShare, guilty: str) -> str:
     change = f"{share.rung} {figures.added_time(share.change_ns)} [{figures.added_time(share.low_ns)}, {figures.added_time(share.high_ns)}]"
     if share.low_ns <= 0 <= share.high_ns:
         return f"{change}, below what could be seen there"
@@ -84,7 +84,7 @@ class _Change:
         return not self.low <= 0 <= self.high
 
 
-def _shares(rows: dict[str, Row], guilty: str) -> Iterator[Share]:
+def _shares(rows: dict[str, ComparedRow], guilty: str) -> Iterator[ExplainedShare]:
     """For each request the rung of the guilty layer, or where it has none the lowest one above that moved, and all
     above it."""
     changes = {
@@ -100,10 +100,10 @@ def _shares(rows: dict[str, Row], guilty: str) -> Iterator[Share]:
         for rung, id in climbed:
             base, change = changes[climbed[0][1]], changes[id]
             explained = base.middle / change.middle if base.seen and change.seen else None
-            yield Share(id, rung, change.middle, change.low, change.high, explained)
+            yield ExplainedShare(id, rung, change.middle, change.low, change.high, explained)
 
 
-def _change(row: Row) -> _Change | None:
+def _change(row: ComparedRow) -> _Change | None:
     """Both times of a pair are of one moment, so they may be subtracted; too few pairs have no interval, and say
     nothing."""
     level = row.judgement.level if row.judgement else judge.LEVEL

@@ -1,4 +1,4 @@
-"""Carrying out a comparison: the screen, the fresh pairs, the verdicts; each pair stored before the next begins.
+"""Carrying out a comparison: the screen, the fresh pairs, the verdicts.
 
 Why two stages: most rows of most changes are the same, and six pairs can show that. All others are decided on fresh
 pairs alone, since a row that was picked for having looked odd will look odd again in the data it was picked by. Rounds
@@ -9,23 +9,23 @@ interrupted goes on as if it had not been.
 
 import random
 import statistics
-import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from run_benches import interrupts, scratch
+from run_benches import scratch
 from run_benches.analysis import figures
 from run_benches.compare import attribution, counting, pairing
-from run_benches.compare.pairing import Outcome, PairContext, PairSide
+from run_benches.compare.pairing import PairContext, PairOutcome, PairSide
 from run_benches.compare.worktree import Target
 from run_benches.measure import jobs
+from run_benches.measure.job_loop import Failures, JobLoop, Task, invalid
 from run_benches.measure.plan import Costs
-from run_benches.progress import Line, duration
+from run_benches.progress import duration
 from run_benches.stats import judge
 from run_benches.store import comparisons
-from run_benches.store.comparisons import Comparison, Design, Point, Row, Witness
-from run_benches.store.runs import Facts, Job
+from run_benches.store.comparisons import ComparedRow, Comparison, ComparisonDesign, PairPoint, Witness
+from run_benches.store.runs import Facts
 
 CONTROLS_A_SCREENING = 2
 """Pairs of each control in a round of the screen, so that they have enough also where the screen leaves nothing open.
@@ -72,26 +72,21 @@ class ComparisonRun:
     ) -> None:
         """`facts` are those of A's rows: the controls are among them."""
         self._compared, self._path, self._targets, self._facts = compared, path, targets, facts
-        self._context = PairContext(path.with_suffix(""), compared.design.turns, timeout_s, self._tick)
-        self._costs, self._line = Costs(), Line()
-        self._earlier_s, self._began = compared.seconds, time.monotonic()
-        self._under_way = ("", 0.0)
-        self._done = {job.name for job in compared.design.order}
+        self._loop = JobLoop(compared.design.order, self._store, timeout_s, compared.seconds, self._so_far)
+        self._context = PairContext(path.with_suffix(""), compared.design.turns, timeout_s, self._loop.tick)
 
-    def go(self) -> None:
-        """Does every pair that is not done yet, then judges. What stands on disk is whole at every moment."""
-        self._store()
+    def carry_out(self) -> None:
+        """Does every pair that is not done yet, then judges."""
         try:
-            with self._line:
+            with self._loop:
                 self._screen()
                 self._decide()
                 self._run_again()
                 self._judge()
         finally:
-            self._costs.store()
             scratch.remove(*(self._context.folder / folder for folder in (pairing.TEMPLATES, "a", "b")))
         self._compared.complete = True
-        self._store()
+        self._loop.store()
 
     def _screen(self) -> None:
         design, rows = self._compared.design, self._compared.rows
@@ -102,7 +97,7 @@ class ComparisonRun:
                 row.margin = judge.margin_of(row.margin, statistics.median(point.a_ns for point in row.screen))
                 row.judgement = judge.screened(_effects(row.screen), row.margin)
                 row.state = "judged" if row.judgement else row.state
-        self._store()
+        self._loop.store()
 
     def _decide(self) -> None:
         design = self._compared.design
@@ -110,9 +105,9 @@ class ComparisonRun:
         if design.deciding_pairs is None:
             design.decided_rows = len(undecided)
             design.deciding_pairs = self._affordable(fewest_pairs(design, len(undecided))) if undecided else 0
-            self._store()
+            self._loop.store()
         if undecided:
-            self._line.say(self._what_is_open(undecided))
+            self._loop.line.say(self._what_is_open(undecided))
         first = self._first_fresh()
         end = first + design.deciding_pairs
         for number in range(first, end):
@@ -130,9 +125,9 @@ class ComparisonRun:
         )
         for id, judgement in judge.clear(effects, margins, design.level, design.decided_rows).items():
             rows[id].judgement, rows[id].state = judgement, "judged"
-        self._store()
+        self._loop.store()
 
-    def _open_rows(self) -> dict[str, Row]:
+    def _open_rows(self) -> dict[str, ComparedRow]:
         return {id: row for id, row in self._compared.rows.items() if row.state == "not_run" and row.pairs}
 
     def _first_fresh(self) -> int:
@@ -142,14 +137,14 @@ class ComparisonRun:
     def _affordable(self, fewest: int) -> int:
         """More pairs than the test needs, where a larger budget was given; never fewer, or nothing could be called
         slower."""
-        return affordable(fewest, self._round_s(1), self._compared.design.budget_s, self._spent_s())
+        return affordable(fewest, self._round_s(1), self._compared.design.budget_s, self._loop.spent_s)
 
     def _what_is_open(self, undecided: list[str]) -> str:
         design = self._compared.design
         assert design.deciding_pairs is not None
         seen = [self._smallest_visible(id) for id in undecided]
         first = self._first_fresh()
-        done = {int(job.split(":")[1]) for job in self._done if job.startswith("decide:")}
+        done = {int(job.split(":")[1]) for job in self._loop.done if job.startswith("decide:")}
         left = design.deciding_pairs - sum(first <= number for number in done)
         return (
             f"{len(undecided)} rows are left open: {design.deciding_pairs} fresh pairs of each, about {duration(left * self._round_s(1))}; "
@@ -179,13 +174,13 @@ class ComparisonRun:
             design.reruns = {}
             for id, index in list(chosen)[: int(RERUN_SHARE * pairs)]:
                 design.reruns.setdefault(id, []).append(rows[id].pairs[index].pair)
-            self._store()
+            self._loop.store()
         again: dict[tuple[int, str], list[str]] = {}
         for id, numbers in design.reruns.items():
             for number in numbers:
                 again.setdefault((number, _target(id)), []).append(id)
         jobs = [Pair("again", number, target, ids) for (number, target), ids in sorted(again.items())]
-        self._jobs(jobs, 0.0)
+        self._loop.carry_out(list(map(self._task, jobs)))
 
     def _judge(self) -> None:
         compared, design, open_rows = self._compared, self._compared.design, self._open_rows()
@@ -200,12 +195,14 @@ class ComparisonRun:
             design.control_alpha,
         ).items():
             compared.controls[id].p_adjusted, compared.controls[id].alarm = p, alarm
-        self._store()
+        self._loop.store()
         counting.count(
             compared,
             self._targets,
             self._context.folder,
-            lambda done, of: self._line.show(f"instructions of rows that are not the same: {done} of {of} counted"),
+            lambda done, of: self._loop.line.show(
+                f"instructions of rows that are not the same: {done} of {of} counted"
+            ),
         )
         compared.attribution = attribution.attribute(compared.rows, [*self._targets[1]])
         judgements = {id: row.judgement for id, row in compared.rows.items() if row.judgement}
@@ -231,47 +228,37 @@ class ComparisonRun:
                 by_target.setdefault(_target(id), []).append(id)
             jobs += [Pair(stage, number, target, ids, repeat) for target, ids in by_target.items()]
         random.Random(f"{self._compared.design.seed}:{stage}:{number}").shuffle(jobs)
-        self._jobs(jobs, len(later) * sum(map(self._job_s, jobs)))
+        tasks = list(map(self._task, jobs))
+        self._loop.carry_out(tasks, lambda: len(later) * sum(task.expected_s() for task in tasks))
 
-    def _jobs(self, jobs: list[Pair], later_s: float) -> None:
-        todo = [job for job in jobs if job.name not in self._done]
-        while todo:
-            self._one(todo.pop(0), later_s + sum(map(self._job_s, todo)))
-
-    def _one(self, job: Pair, later_s: float) -> None:
-        began, expected_s = time.monotonic(), self._job_s(job)
+    def _task(self, job: Pair) -> Task:
         what = {"screen": "screen, pair", "decide": "fresh pair", "again": "again, pair"}[job.stage]
-        self._under_way = (
-            f"{what} {job.number % 1000 + 1} of {'the controls in ' if job.control is not None else ''}{job.target}",
-            began + expected_s + later_s,
+        controls = "" if job.control is None else "the controls in "
+        facts = [self._facts[id] for id in job.rows]
+
+        def said(id: str, failure: str) -> str:
+            counted = self._compared.rows[id].allocations if id in self._compared.rows and job.control is None else None
+            return f"{id} has {counted.verdict}" if counted else invalid(id, failure)
+
+        return Task(
+            job.name,
+            f"{what} {job.number % 1000 + 1} of {controls}{job.target}",
+            lambda: seconds_of(job.target, facts, self._context.turns, self._loop.costs),
+            lambda deadline_s: self._measure(job, deadline_s),
+            (_cost(job.target), len(facts)),
+            said,
         )
-        self._tick()
-        facts = {id: self._facts[id] for id in job.rows}
-        name = f"{self._compared.design.seed}:{job.name}"
-        deadline_s = 10 * expected_s + 2 * self._context.timeout_s
-        outcome = pairing.measure(
-            self._context,
-            self._sides(job),
-            facts,
-            2 * job.number + job.control if job.control is not None else job.number,
-            name,
-            deadline_s,
-        )
-        seconds = time.monotonic() - began
-        if not outcome.failures:
-            turns_s = sum(pairing.turns_s(self._context.turns, one) for one in facts.values())
-            self._costs.learn(f"pair of {job.target}", (seconds - LINK_S - turns_s) / len(facts))
+
+    def _measure(self, job: Pair, deadline_s: float) -> Failures:
+        number = 2 * job.number + job.control if job.control is not None else job.number
+        facts, name = {id: self._facts[id] for id in job.rows}, f"{self._compared.design.seed}:{job.name}"
+        outcome = pairing.measure(self._context, self._sides(job), facts, number, name, deadline_s)
         if job.control is None:
             self._apply(job, outcome)
         else:
             for id, point in outcome.points.items():
                 self._compared.controls[id].pairs.append(point)
-        self._compared.design.order.append(Job(job.name, round(seconds, 3), outcome.failures))
-        self._done.add(job.name)
-        self._store()
-        for id, failure in outcome.failures.items():
-            counted = self._compared.rows[id].allocations if id in self._compared.rows and job.control is None else None
-            self._line.say(f"{id} has {counted.verdict}" if counted else f"{id} is invalid: {failure}")
+        return outcome.failures
 
     def _sides(self, job: Pair) -> tuple[PairSide, PairSide]:
         a = PairSide(self._targets[0][job.target], self._compared.a.settings, "a")
@@ -279,7 +266,7 @@ class ComparisonRun:
             return a, PairSide(a.target, a.settings, "c")
         return a, PairSide(self._targets[1][job.target], self._compared.b.settings, "b")
 
-    def _apply(self, job: Pair, outcome: Outcome) -> None:
+    def _apply(self, job: Pair, outcome: PairOutcome) -> None:
         for id, point in outcome.points.items():
             row = self._compared.rows[id]
             if job.stage == "again":
@@ -298,9 +285,6 @@ class ComparisonRun:
             if (limit := jobs.allocation_limit(id, failure)) is not None:
                 counting.judge_allocations(self._compared, self._targets, self._context.folder, id, limit)
 
-    def _job_s(self, job: Pair) -> float:
-        return seconds_of(job.target, [self._facts[id] for id in job.rows], self._context.turns, self._costs)
-
     def _round_s(self, controls: int) -> float:
         rows: dict[str, list[Facts]] = {}
         for id, row in self._compared.rows.items():
@@ -308,18 +292,10 @@ class ComparisonRun:
                 rows.setdefault(_target(id), []).append(row.facts)
         for id in self._compared.controls:
             rows.setdefault(_target(id), []).extend([self._facts[id]] * controls)
-        return sum(seconds_of(target, facts, self._context.turns, self._costs) for target, facts in rows.items())
-
-    def _spent_s(self) -> float:
-        return self._earlier_s + time.monotonic() - self._began
-
-    def _tick(self) -> None:
-        interrupts.raise_if_requested()
-        what, end = self._under_way
-        self._line.show(f"{duration(end - time.monotonic())} left: {what}; {self._so_far()}")
+        return sum(seconds_of(target, facts, self._context.turns, self._loop.costs) for target, facts in rows.items())
 
     def _so_far(self) -> str:
-        """How many rows are settled, and as what: `12 of 42 rows settled (1 slower, 11 same)`."""
+        """How many rows are settled, and as what: `; 12 of 42 rows settled (1 slower, 11 same)`."""
         rows = [row for row in self._compared.rows.values() if row.judgement or row.state == "not_run"]
         verdicts = Counter(row.judgement.verdict for row in rows if row.judgement)
         told = (
@@ -327,10 +303,10 @@ class ComparisonRun:
             if verdicts
             else ""
         )
-        return f"{verdicts.total()} of {figures.plural(len(rows), 'row')} settled{told}"
+        return f"; {verdicts.total()} of {figures.plural(len(rows), 'row')} settled{told}"
 
-    def _store(self) -> None:
-        self._compared.seconds = round(self._spent_s(), 1)
+    def _store(self, seconds: float) -> None:
+        self._compared.seconds = seconds
         comparisons.write(self._compared, self._path)
 
 
@@ -340,21 +316,24 @@ def affordable(fewest: int, round_s: float, budget_s: float | None, spent_s: flo
     return fewest if budget_s is None else max(fewest, min(judge.MOST_PAIRS, int((budget_s - spent_s) / round_s)))
 
 
-def fewest_pairs(design: Design, undecided: int) -> int:
+def fewest_pairs(design: ComparisonDesign, undecided: int) -> int:
     """Fresh pairs that so many rows need: so many that the smallest p there is survives Holm at the level of this try."""
     return max(min(judge.MOST_PAIRS, design.fewest_pairs), judge.deciding_pairs(undecided, design.level))
 
 
 def seconds_of(target: str, rows: list[Facts], turns: dict[str, int], costs: Costs) -> float:
     """What one pair of these rows of a target takes."""
-    return (
-        LINK_S + sum(pairing.turns_s(turns, facts) for facts in rows) + len(rows) * costs.extra_s(f"pair of {target}")
-    )
+    return LINK_S + sum(pairing.turns_s(turns, facts) for facts in rows) + len(rows) * costs.extra_s(_cost(target))
+
+
+def _cost(target: str) -> str:
+    """What the cost of a pair is remembered by."""
+    return f"pair of {target}"
 
 
 def _target(id: str) -> str:
     return id.partition("/")[0]
 
 
-def _effects(points: list[Point]) -> list[float]:
+def _effects(points: list[PairPoint]) -> list[float]:
     return [point.effect for point in points]

@@ -10,27 +10,30 @@ some), CPU of the server for each right answer, the median and the 99th percenti
 import json
 import random
 import sys
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from run_benches import processes, serialization
 from run_benches.analysis import load_figures
-from run_benches.errors import Complaint
-from run_benches.interrupts import raise_if_requested
+from run_benches.errors import UserError
+from run_benches.measure.job_loop import Failures, JobLoop, Task
 from run_benches.places import CALIBRATION
-from run_benches.progress import Line, duration
+from run_benches.progress import duration
 from run_benches.stats import judge
 from run_benches.store import load_comparisons
-from run_benches.store.load_comparisons import Kind, LoadComparison, Row
-from run_benches.store.loads import NONE, Operation, Result, Statistics
+from run_benches.store.load_comparisons import LoadComparison, LoadRow, LoadRowKind
+from run_benches.store.loads import NONE, LoadResult, Operation, Statistics
 
-QUANTILES: dict[float, Kind] = {0.5: "p50", 0.99: "p99"}
+QUANTILES: dict[float, LoadRowKind] = {0.5: "p50", 0.99: "p99"}
 
 MOST_INVALID = 3
 """Pairs that may be invalid; what breaks rules more often than that does so for a reason of its own."""
+
+PAIR_TIMEOUT_S = 120.0
+"""Twice this, and ten times what the pairs before took, is the deadline of a pair."""
 
 LOST_MARGIN = 0.001
 """The share of requests by which both sides may differ in what they do not answer right, and still be the same."""
@@ -46,41 +49,48 @@ class Programs:
 
 
 def carry_out(compared: LoadComparison, path: Path, programs: Programs, wanted: int | None) -> None:
-    """Does all pairs and judges; `wanted` pairs, or as many as the rule needs for so many rows. What stands on disk is
-    whole at every moment, and an interrupted comparison is not complete."""
-    began = time.monotonic()
-    load_comparisons.store(compared, path)
-    with Line() as line:
+    """Does all pairs and judges; `wanted` pairs, or as many as the rule needs for so many rows. An interrupted
+    comparison is not complete."""
+
+    def store(seconds: float) -> None:
+        compared.seconds = seconds
+        load_comparisons.store(compared, path)
+
+    def expected_s() -> float:
+        return loop.spent_s / compared.done if compared.done else 0.0  # of the first it is not known
+
+    with JobLoop([], store, PAIR_TIMEOUT_S) as loop:
         while compared.pairs is None or compared.done < compared.pairs:
-            raise_if_requested()
             number = compared.done + len(compared.invalid)
-            line.show(_progress(compared, time.monotonic() - began))
-            _pair(compared, path.with_suffix(""), programs, number)
-            compared.seconds = round(time.monotonic() - began, 1)
+            words = f"pair {compared.done + 1}" + (f" of {compared.pairs}" if compared.pairs else " of servers")
+            do = partial(_pair, compared, path.with_suffix(""), programs, number)
+            loop.carry_out([Task(f"pair {number}", words, expected_s, do)], partial(_later_s, compared, expected_s))
             if compared.pairs is None and compared.done:
                 compared.pairs = _planned(compared, wanted)
             if len(compared.invalid) > MOST_INVALID:
-                load_comparisons.store(compared, path)
                 return
             if compared.done == judge.EARLY_PAIRS and _look(compared, early=True):
                 break
-            load_comparisons.store(compared, path)
-    _look(compared, early=False)
-    compared.complete = True
-    load_comparisons.store(compared, path)
+        _look(compared, early=False)
+        compared.complete = True
+        loop.store()
+
+
+def _later_s(compared: LoadComparison, expected_s: Callable[[], float]) -> float:
+    return expected_s() * ((compared.pairs or 1) - compared.done - 1)
 
 
 def _planned(compared: LoadComparison, wanted: int | None) -> int:
     rows = len(_judgeable(compared))
     fewest = judge.deciding_pairs(rows, compared.alpha)
     if wanted is not None and wanted < fewest:
-        raise Complaint(f"{rows} rows need {fewest} pairs of servers, and --pairs says {wanted}")
+        raise UserError(f"{rows} rows need {fewest} pairs of servers, and --pairs says {wanted}")
     pairs = wanted or fewest
     print(f"{rows} rows, {pairs} pairs of servers: about {duration(compared.seconds * pairs)}", file=sys.stderr)
     return pairs
 
 
-def _judgeable(compared: LoadComparison) -> dict[str, Row]:
+def _judgeable(compared: LoadComparison) -> dict[str, LoadRow]:
     return {name: row for name, row in compared.rows.items() if row.a}
 
 
@@ -102,14 +112,7 @@ def _look(compared: LoadComparison, early: bool) -> bool:
     return all(row.judgement or row.reason for row in family.values())
 
 
-def _progress(compared: LoadComparison, seconds: float) -> str:
-    if not compared.pairs:
-        return "the first pair of servers"
-    left = seconds / compared.done * (compared.pairs - compared.done)
-    return f"pair {compared.done + 1} of {compared.pairs}, {duration(left)} left"
-
-
-def _pair(compared: LoadComparison, folder: Path, programs: Programs, number: int) -> None:
+def _pair(compared: LoadComparison, folder: Path, programs: Programs, number: int, deadline_s: float) -> Failures:
     """One pair: its figures come to the rows if all of its runs are valid, or bound by the client; else the reason to
     `invalid`."""
     swapped = random.Random(f"{compared.seed}:{number}").random() < 0.5
@@ -131,12 +134,12 @@ def _pair(compared: LoadComparison, folder: Path, programs: Programs, number: in
         *versus,
     ]
     try:
-        lines = _run(command)
-    except Complaint as complaint:
+        lines = _run(command, deadline_s if compared.done else None)
+    except (UserError, TimeoutError) as complaint:
         if not compared.done:
             raise
         compared.invalid.append(f"pair {number + 1}: {complaint}")
-        return
+        return {}
     pairs = [[_result(results / f"{id}.json") for id in json.loads(line)] for line in lines]
     ordered = [(second, first) if swapped else (first, second) for first, second in pairs]
     runs = [(side, run) for pair in ordered for side, run in zip("AB", pair, strict=True)]
@@ -145,21 +148,22 @@ def _pair(compared: LoadComparison, folder: Path, programs: Programs, number: in
     broken = [f"pair {number + 1}, side {side}: {why}" for side, run in runs if (why := _not_counted(run))]
     if broken:
         compared.invalid += broken[:1]
-        return
+        return {}
     _keep(compared, ordered, number)
+    return {}
 
 
-def _not_counted(run: Result) -> str | None:
+def _not_counted(run: LoadResult) -> str | None:
     """Why a run says nothing of its server."""
     if run.validity not in ("valid", "client_bound"):
         return "; ".join(run.broken) or run.validity.replace("_", " ")
     return None if run.total.ok else "no request was answered right"
 
 
-def _keep(compared: LoadComparison, pairs: Sequence[tuple[Result, Result]], number: int) -> None:
+def _keep(compared: LoadComparison, pairs: Sequence[tuple[LoadResult, LoadResult]], number: int) -> None:
     found = {name: row for a, b in pairs for name, row in _rows(a, b).items()}
     if not compared.done:
-        compared.rows = {name: Row(row.kind, row.times) for name, row in found.items()}
+        compared.rows = {name: LoadRow(row.kind, row.times) for name, row in found.items()}
     for name, row in compared.rows.items():
         if row.reason is None and (why := found[name].reason):
             row.reason = f"{why}, in pair {number + 1}"
@@ -172,7 +176,7 @@ def _keep(compared: LoadComparison, pairs: Sequence[tuple[Result, Result]], numb
     compared.done += 1
 
 
-def _rows(a: Result, b: Result) -> dict[str, Row]:
+def _rows(a: LoadResult, b: LoadResult) -> dict[str, LoadRow]:
     """What both sides have, as rows of one pair. Operations are held against each other in their order; those of equal
     name are named by it. Of a side that has more of them, those that both have are, by their names; then a right answer
     is another thing on each side."""
@@ -188,7 +192,7 @@ def _rows(a: Result, b: Result) -> dict[str, Row]:
         named = {cell.operation: cell for cell in b.cells}
         pairs = [(cell, named[cell.operation]) for cell in a.cells if cell.operation in named]
     if not pairs:
-        raise Complaint(
+        raise UserError(
             f"{variant}: no operation of one side has the name of one of the other, and there are {len(a.cells)} and {len(b.cells)}"
         )
     for ours, theirs in pairs:
@@ -207,28 +211,28 @@ def _rows(a: Result, b: Result) -> dict[str, Row]:
 
 
 def _row(
-    kind: Kind, times: Literal["response", "service", "last arrival"] | None, a: float | str, b: float | str
-) -> Row:
+    kind: LoadRowKind, times: Literal["response", "service", "last arrival"] | None, a: float | str, b: float | str
+) -> LoadRow:
     """Of one pair; words in place of a figure are the reason why there is none."""
     if isinstance(a, str) or isinstance(b, str):
-        return Row(
+        return LoadRow(
             kind,
             times,
             reason=" and ".join(
                 f"{words} on side {side}" for side, words in (("A", a), ("B", b)) if isinstance(words, str)
             ),
         )
-    return Row(kind, times, [a], [b])
+    return LoadRow(kind, times, [a], [b])
 
 
-def _cpu_ns(run: Result) -> float | str:
+def _cpu_ns(run: LoadResult) -> float | str:
     return load_figures.server_cpu_ns(run) or "no clock of the server"
 
 
-def _quantile(ours: Operation, theirs: Operation, quantile: float, kind: Kind) -> Row:
+def _quantile(ours: Operation, theirs: Operation, quantile: float, kind: LoadRowKind) -> LoadRow:
     """Of the response time in an open loop, else of the service time."""
     if (ours.response is None) != (theirs.response is None):
-        return Row(kind, None, reason="response time on one side, service time on the other")
+        return LoadRow(kind, None, reason="response time on one side, service time on the other")
     return _row(
         kind,
         "response" if ours.response else "service",
@@ -241,11 +245,11 @@ def _at(times: Statistics | None, quantile: float) -> float | str:
     return value or ("later than any that was measured" if told else "too few requests")
 
 
-def _run(command: list[str]) -> list[str]:
+def _run(command: list[str], limit_s: float | None) -> list[str]:
     """The lines that the load tool prints. It is told of an interrupt, so that it stops its servers."""
-    done = processes.told(command, ending=processes.STORING)
+    done = processes.captured(command, limit_s=limit_s, ending=processes.STORING)
     if done.returncode not in (0, 1) or not done.stdout:
-        raise Complaint(
+        raise UserError(
             (done.stderr.strip().splitlines() or [f"the load tool ended with code {done.returncode}"])[-1].removeprefix(
                 "load: "
             )
@@ -253,11 +257,11 @@ def _run(command: list[str]) -> list[str]:
     return done.stdout.splitlines()
 
 
-def _result(path: Path) -> Result:
+def _result(path: Path) -> LoadResult:
     try:
-        return serialization.load(Result, path)
+        return serialization.load(LoadResult, path)
     except (OSError, serialization.Malformed) as error:
-        raise Complaint(f"{path}: {error}") from error
+        raise UserError(f"{path}: {error}") from error
 
 
 def same_flags(scenario: str, shared: Sequence[str], words: Sequence[str]) -> tuple[str, list[str]]:

@@ -21,7 +21,7 @@ from run_benches.compare import comparison_run, pairing, revisions, worktree
 from run_benches.compare.comparison_run import ComparisonRun
 from run_benches.compare.revisions import Revision
 from run_benches.compare.worktree import Target
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.interrupts import until_stopped
 from run_benches.measure import build, machine, provenance, selection
 from run_benches.measure.layers import SENTINELS, layer_names
@@ -31,7 +31,7 @@ from run_benches.places import RUNS, shown
 from run_benches.progress import duration
 from run_benches.stats import judge
 from run_benches.store import comparisons, stored_file
-from run_benches.store.comparisons import Comparison, Control, Design, Row, Side
+from run_benches.store.comparisons import ComparedRow, ComparedSide, Comparison, ComparisonDesign, Control
 from run_benches.store.runs import Facts
 
 PLAN_SCHEMA = 1
@@ -53,7 +53,7 @@ Targets = dict[str, Target]
 
 
 @dataclass(frozen=True)
-class Wish:
+class ComparisonRequest:
     """What is to be compared, as it was typed. `sets` are engine settings of one revision instead of two revisions;
     `benches` says whose bench sources run on both sides (each runs its own unless it is said); `margin` (a share) holds
     for all rows, `fewest_pairs` for those that are decided, where the rule needs no more."""
@@ -87,7 +87,7 @@ class Forecast:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ComparisonPlan:
     """What a dry run says; without rows to be measured there is no forecast."""
 
     schema: int
@@ -95,22 +95,22 @@ class Plan:
     forecast: Forecast | None
 
 
-def compare(wish: Wish) -> tuple[Comparison, Path] | Plan:
+def compare(request: ComparisonRequest) -> tuple[Comparison, Path] | ComparisonPlan:
     """Compares anew; returns the comparison, which is not complete if it was interrupted; of a dry run, which ends when
     both sides are built, the plan."""
-    revision_a, revision_b = _revisions(wish)
+    revision_a, revision_b = _revisions(request)
     layers = list(dict.fromkeys([*revisions.benches(revision_b.commit), *revisions.benches(revision_a.commit)]))
-    selection.check_layers(wish.rows, layers)
-    sides = _sides(wish, revision_a, revision_b)
+    selection.check_layers(request.rows, layers)
+    sides = _sides(request, revision_a, revision_b)
     if revision_a.commit == revision_b.commit and sides[0].settings == sides[1].settings:
-        raise Complaint(
+        raise UserError(
             f"{revision_a.name} and {revision_b.name} are the same revision ({revision_a.commit[:9]}): nothing to compare; name another one"
         )
     with alone():
-        affected, left_out = _layers(wish, revision_a, revision_b, layers)
+        affected, left_out = _layers(request, revision_a, revision_b, layers)
         for layer, reason in left_out.items():
             print(f"left out: {layer} ({reason}; --all widens)", file=sys.stderr)
-        if wish.benches == "own" and any(
+        if request.benches == "own" and any(
             path.startswith("benches/") for path in revisions.changed_files(revision_a, revision_b)
         ):
             print(
@@ -119,16 +119,16 @@ def compare(wish: Wish) -> tuple[Comparison, Path] | Plan:
             )
         targets = _build(sides, affected)
         if any(target.link is None for built in targets for target in built.values()):
-            raise Complaint(
+            raise UserError(
                 "no lld, which alone can place code at random, and without that the mere order of functions is called a change: apt-get install lld"
             )
-        compared, facts = _planned(wish, sides, targets, left_out)
+        compared, facts = _planned(request, sides, targets, left_out)
         forecast = _announce(compared, facts)
-        if wish.dry_run:
-            return Plan(PLAN_SCHEMA, compared, forecast)
+        if request.dry_run:
+            return ComparisonPlan(PLAN_SCHEMA, compared, forecast)
         path = stored_file.new(RUNS, "compare-", compared.a.commit[:7], compared.b.commit[:7])
         print(f"seed {compared.design.seed}; stored as {shown(path)} while it grows", file=sys.stderr)
-        return _go(compared, path, targets, facts, wish.timeout_s)
+        return _carry_out(compared, path, targets, facts, request.timeout_s)
 
 
 def resume(name: str | None, timeout_s: float) -> tuple[Comparison, Path]:
@@ -136,7 +136,7 @@ def resume(name: str | None, timeout_s: float) -> tuple[Comparison, Path]:
     path = comparisons.find(name) if name else _last_incomplete()
     compared = comparisons.load(path)
     if compared.complete:
-        raise Complaint(f"{shown(path)} is complete; there is nothing to resume")
+        raise UserError(f"{shown(path)} is complete; there is nothing to resume")
     with alone():
         return _go_on(compared, path, timeout_s)
 
@@ -145,7 +145,7 @@ def _last_incomplete() -> Path:
     for path in reversed(comparisons.stored()):
         if not comparisons.load(path).complete:
             return path
-    raise Complaint("no comparison was interrupted; there is nothing to resume")
+    raise UserError("no comparison was interrupted; there is nothing to resume")
 
 
 def more(name: str | None, budget_s: float | None, timeout_s: float) -> tuple[Comparison, Path]:
@@ -154,12 +154,12 @@ def more(name: str | None, budget_s: float | None, timeout_s: float) -> tuple[Co
     old = comparisons.find(name)
     compared = comparisons.load(old)
     if not compared.complete:
-        raise Complaint(f"{shown(old)} is not complete: go on with compare --resume first")
+        raise UserError(f"{shown(old)} is not complete: go on with compare --resume first")
     again = {id: row for id, row in compared.rows.items() if row.judgement and row.judgement.verdict == "can't tell"}
     if compared.outcome == "contaminated":
-        raise Complaint(f"{shown(old)} is contaminated, so none of its verdicts counts: compare anew")
+        raise UserError(f"{shown(old)} is contaminated, so none of its verdicts counts: compare anew")
     if not again:
-        raise Complaint(f"{shown(old)} has no row that could not be told: there is nothing to spend more pairs on")
+        raise UserError(f"{shown(old)} has no row that could not be told: there is nothing to spend more pairs on")
     with alone():
         design = compared.design
         design.tries, design.deciding_pairs, design.reruns, design.budget_s = design.tries + 1, None, None, budget_s
@@ -178,7 +178,7 @@ def more(name: str | None, budget_s: float | None, timeout_s: float) -> tuple[Co
 
 def _go_on(compared: Comparison, path: Path, timeout_s: float) -> tuple[Comparison, Path]:
     if compared.design.turns != pairing.TURNS:
-        raise Complaint(
+        raise UserError(
             f"{shown(path)} was begun by another version, whose turns are of other lengths: start a new comparison"
         )
     machine.check_same(compared.machine, shown(path))
@@ -188,57 +188,61 @@ def _go_on(compared: Comparison, path: Path, timeout_s: float) -> tuple[Comparis
     )
     for side, built in zip(sides, targets, strict=True):
         if {layer: target.code for layer, target in built.items()} != side.code:
-            raise Complaint(
+            raise UserError(
                 f"the benches of {side.name} are not those that {shown(path)} began with (another compiler?): start a new comparison"
             )
     facts = _facts(targets[1], {}) | _facts(targets[0], {})
     print(f"going on with {shown(path)}: {len(compared.design.order)} pairs are done", file=sys.stderr)
-    return _go(compared, path, targets, facts, timeout_s)
+    return _carry_out(compared, path, targets, facts, timeout_s)
 
 
-def _go(
+def _carry_out(
     compared: Comparison, path: Path, targets: tuple[Targets, Targets], facts: dict[str, Facts], timeout_s: float
 ) -> tuple[Comparison, Path]:
     with until_stopped("run-benches.py compare --resume"):
-        ComparisonRun(compared, path, targets, facts, timeout_s).go()
+        ComparisonRun(compared, path, targets, facts, timeout_s).carry_out()
     return comparisons.load(path), path
 
 
-def _revisions(wish: Wish) -> tuple[Revision, Revision]:
-    asked = [layer for layer in layer_names() if any(selection.layer_fits(layer, word) for word in wish.rows)]
-    if wish.sets:
-        if wish.b or len(wish.sets) > 2:
-            raise Complaint(
+def _revisions(request: ComparisonRequest) -> tuple[Revision, Revision]:
+    asked = [layer for layer in layer_names() if any(selection.layer_fits(layer, word) for word in request.rows)]
+    if request.sets:
+        if request.b or len(request.sets) > 2:
+            raise UserError(
                 "--set compares two settings of one revision: name at most one revision, and one or two settings (the one before is the default)"
             )
-        revision = revisions.resolve(wish.a, asked)
+        revision = revisions.resolve(request.a, asked)
         return revision, revision
-    return (revisions.resolve(wish.a, asked) if wish.a else revisions.merge_base()), revisions.resolve(wish.b, asked)
+    return (revisions.resolve(request.a, asked) if request.a else revisions.merge_base()), revisions.resolve(
+        request.b, asked
+    )
 
 
-def _sides(wish: Wish, a: Revision, b: Revision) -> tuple[Side, Side]:
-    benches_of = {"own": (a, b), "a": (a, a), "b": (b, b)}[wish.benches]
+def _sides(request: ComparisonRequest, a: Revision, b: Revision) -> tuple[ComparedSide, ComparedSide]:
+    benches_of = {"own": (a, b), "a": (a, a), "b": (b, b)}[request.benches]
     made = [
-        Side(revision.name, revision.commit, revision.dirty, benches.commit)
+        ComparedSide(revision.name, revision.commit, revision.dirty, benches.commit)
         for revision, benches in zip((a, b), benches_of, strict=True)
     ]
-    settings = ["", *wish.sets][-2:] if wish.sets else []
+    settings = ["", *request.sets][-2:] if request.sets else []
     for side, one in zip(made, settings):
         side.name, side.settings = (one or "default settings"), ({"STRATA_SET": one} if one else {})
     return made[0], made[1]
 
 
-def _layers(wish: Wish, a: Revision, b: Revision, layers: list[str]) -> tuple[list[str], dict[str, str]]:
+def _layers(
+    request: ComparisonRequest, a: Revision, b: Revision, layers: list[str]
+) -> tuple[list[str], dict[str, str]]:
     """The targets to run, and those that are left out, with the reason."""
     wanted = [
-        layer for layer in layers if not wish.rows or any(selection.layer_fits(layer, word) for word in wish.rows)
+        layer for layer in layers if not request.rows or any(selection.layer_fits(layer, word) for word in request.rows)
     ]
-    if wish.rows or wish.everything or wish.sets:
+    if request.rows or request.everything or request.sets:
         return wanted, {}
     return revisions.affected(a, b, wanted)
 
 
-def _build(sides: tuple[Side, Side], layers: list[str]) -> tuple[Targets, Targets]:
+def _build(sides: tuple[ComparedSide, ComparedSide], layers: list[str]) -> tuple[Targets, Targets]:
     built = []
     words: tuple[Literal["a", "b"], ...] = ("a", "b")
     for side, word in zip(sides, words, strict=True):
@@ -266,22 +270,25 @@ def _engines(targets: Targets, settings: dict[str, str]) -> dict[str, object]:
 
 
 def _planned(
-    wish: Wish, sides: tuple[Side, Side], targets: tuple[Targets, Targets], left_out: dict[str, str]
+    request: ComparisonRequest,
+    sides: tuple[ComparedSide, ComparedSide],
+    targets: tuple[Targets, Targets],
+    left_out: dict[str, str],
 ) -> tuple[Comparison, dict[str, Facts]]:
     facts = (_facts(targets[0], sides[0].settings), _facts(targets[1], sides[1].settings))
     engines = {name: _engines(built, side.settings) for name, built, side in zip("ab", targets, sides, strict=True)}
-    if wish.sets and engines["a"] == engines["b"]:
-        raise Complaint(f"{sides[0].name} and {sides[1].name} give the engine the same options: nothing to compare")
+    if request.sets and engines["a"] == engines["b"]:
+        raise UserError(f"{sides[0].name} and {sides[1].name} give the engine the same options: nothing to compare")
     ids = [id for id in {**facts[0], **facts[1]} if id.partition("/")[0] != SENTINELS]
-    selection.check_rows(wish.rows, ids)
+    selection.check_rows(request.rows, ids)
     for side, built in zip(sides, targets, strict=True):
         side.code = {layer: target.code for layer, target in built.items()}
-    seed = secrets.randbits(32) if wish.seed is None else wish.seed
+    seed = secrets.randbits(32) if request.seed is None else request.seed
     margins = revisions.text_of(sides[0].commit, "benches/margins.toml")
-    rows = {id: _row(wish, sides, facts, id, wish.margin or margin(id, margins)) for id in ids}
+    rows = {id: _row(request, sides, facts, id, request.margin or margin(id, margins)) for id in ids}
     compared = Comparison(
         schema=comparisons.SCHEMA,
-        command=["run-benches.py", *wish.command],
+        command=["run-benches.py", *request.command],
         started=_now(),
         seconds=0.0,
         complete=False,
@@ -290,8 +297,15 @@ def _planned(
         machine=machine.describe(None),
         build=provenance.how_built(),
         engine=engines,
-        design=Design(
-            seed, wish.alpha, CONTROL_ALPHA, SCREEN_PAIRS, None, pairing.TURNS, wish.budget_s, wish.fewest_pairs
+        design=ComparisonDesign(
+            seed,
+            request.alpha,
+            CONTROL_ALPHA,
+            SCREEN_PAIRS,
+            None,
+            pairing.TURNS,
+            request.budget_s,
+            request.fewest_pairs,
         ),
         rows=rows,
         controls=_controls(seed, facts[0], [id for id, row in rows.items() if row.state == "not_run"]),
@@ -301,10 +315,14 @@ def _planned(
 
 
 def _row(
-    wish: Wish, sides: tuple[Side, Side], facts: tuple[dict[str, Facts], dict[str, Facts]], id: str, share: float
-) -> Row:
+    request: ComparisonRequest,
+    sides: tuple[ComparedSide, ComparedSide],
+    facts: tuple[dict[str, Facts], dict[str, Facts]],
+    id: str,
+    share: float,
+) -> ComparedRow:
     layer = id.partition("/")[0]
-    row = Row("not_run", [], facts[0].get(id) or facts[1][id], share)
+    row = ComparedRow("not_run", [], facts[0].get(id) or facts[1][id], share)
     for index, other in ((0, 1), (1, 0)):
         if id not in facts[other]:
             row.state, row.reasons = "one_side", [f"only in {sides[index].name}"]
@@ -315,15 +333,15 @@ def _row(
                     "its sides do other work, so their times say nothing of each other; the same bench on both: --benches-of A or B"
                 ],
             )
-    if not selection.chosen(id, wish.rows):
+    if not selection.chosen(id, request.rows):
         row.state, row.reasons = "left_out", ["not chosen"]
     elif id.split("/")[2] != COMPARED_SUBJECT and not any(
-        word.count("/") > 1 and selection.matches(id, word) for word in wish.rows
+        word.count("/") > 1 and selection.matches(id, word) for word in request.rows
     ):
         row.state, row.reasons = "left_out", ["runs none of our code; compared where it is named down to its subject"]
     elif row.state == "not_run" and row.facts.background:
         row.state, row.reasons = "left_out", ["its background work does not stop for the turns of a partner"]
-    elif row.state == "not_run" and row.facts.workload and not wish.rows:
+    elif row.state == "not_run" and row.facts.workload and not request.rows:
         row.state, row.reasons = "left_out", ["a workload takes seconds to set up; compared where it is named (--rows)"]
     elif (
         row.state == "not_run"
@@ -373,7 +391,7 @@ def margin(id: str, margins: str | None = None) -> float:
             float(share) for pattern, share in tomllib.loads(margins or "").items() if fnmatch.fnmatchcase(id, pattern)
         ]
     except (tomllib.TOMLDecodeError, TypeError, ValueError) as error:
-        raise Complaint(f'benches/margins.toml should have lines like "indexes/*" = 0.02: {error}') from error
+        raise UserError(f'benches/margins.toml should have lines like "indexes/*" = 0.02: {error}') from error
     return fitting[-1] if fitting else DEFAULT_MARGIN
 
 
@@ -395,7 +413,7 @@ def _announce(compared: Comparison, facts: dict[str, Facts]) -> Forecast | None:
     screen_s, some_s, all_s = _forecast_s(compared, planned, facts)
     budget_s = compared.design.budget_s
     if budget_s is not None and budget_s < some_s:
-        raise Complaint(
+        raise UserError(
             f"comparing these rows takes about {duration(some_s)} if a quarter of them has to be decided: name fewer with --rows, or a larger --budget"
         )
     undecided = max(1, len(planned) // 4)
@@ -452,7 +470,7 @@ def known_scatter() -> dict[str, float]:
     """By row, the scatter of a pair's effect (a logarithm) in the last comparisons of this checkout."""
     found: dict[str, float] = {}
     for path in comparisons.stored()[-LOOKED_BACK:]:
-        with suppress(Complaint):  # a damaged file costs an estimate, no more
+        with suppress(UserError):  # a damaged file costs an estimate, no more
             for id, row in comparisons.load(path).rows.items():
                 points = row.pairs or row.screen
                 if len(points) >= SCREEN_PAIRS:

@@ -18,7 +18,7 @@ from pathlib import Path
 from run_benches import processes
 from run_benches.compare.worktree import Target
 from run_benches.measure import broker, build, families, jobs
-from run_benches.store.comparisons import Point
+from run_benches.store.comparisons import PairPoint
 from run_benches.store.runs import Facts
 
 TEMPLATES = jobs.TEMPLATES
@@ -54,10 +54,10 @@ class PairContext:
 
 
 @dataclass
-class Outcome:
+class PairOutcome:
     """What a pair found, by row; and the facts that its sides wrote meanwhile."""
 
-    points: dict[str, Point] = field(default_factory=dict)
+    points: dict[str, PairPoint] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
     refusals: dict[str, str] = field(default_factory=dict)
     """Why what failed first was run again, once: the engine had refused an operation."""
@@ -71,7 +71,7 @@ def measure(
     number: int,
     name: str,
     deadline_s: float,
-) -> Outcome:
+) -> PairOutcome:
     """Runs pair `number` of these rows, all of one target. `name` is its own in the comparison: every random choice is
     drawn from it."""
     rng = random.Random(name)
@@ -79,11 +79,11 @@ def measure(
     seeds = [rng.randrange(1, 2**31) for _ in sides]
     with ThreadPoolExecutor() as linkers:
         processes = list(linkers.map(partial(_linked, context), sides, homes, seeds))
-    outcome = Outcome()
+    outcome = PairOutcome()
     for several in (False, True):
         chosen = {id: facts for id, facts in rows.items() if (facts.threads > 1) == several}
-        barren = 0
-        while chosen and barren < jobs.MOST_BARREN:
+        empty = 0
+        while chosen and empty < jobs.MOST_EMPTY:
             result = broker.run(
                 processes,
                 [row_in_turns(id, facts, context, rng) for id, facts in chosen.items()],
@@ -104,7 +104,7 @@ def measure(
             known = again or (
                 failed is not None and jobs.allocation_limit(failed, outcome.failures.get(failed, "")) is not None
             )
-            barren = 0 if result.rows or known else barren + 1
+            empty = 0 if result.rows or known else empty + 1
             chosen = {id: facts for id, facts in chosen.items() if id not in outcome.points and (again or id != failed)}
             for (id, *_), log in result.rows.items():
                 jobs.keep(context.folder, name, id, log)
@@ -116,7 +116,7 @@ def measure(
     return outcome
 
 
-def _refused(outcome: Outcome, failed: str) -> bool:
+def _refused(outcome: PairOutcome, failed: str) -> bool:
     """Whether to run the row that failed once more, because the engine refused an operation of it for the first time."""
     refusal = processes.refusal(outcome.failures.get(failed))
     if refusal is None or failed in outcome.refusals:
@@ -126,10 +126,10 @@ def _refused(outcome: Outcome, failed: str) -> bool:
     return True
 
 
-def row_in_turns(id: str, facts: Facts, context: PairContext, rng: random.Random) -> broker.Row:
+def row_in_turns(id: str, facts: Facts, context: PairContext, rng: random.Random) -> broker.RowInTurns:
     """A row with the length and number of its turns in one pair."""
     turn_ns = families.turn_ns([facts, facts]) * rng.uniform(1 - JITTER, 1 + JITTER)
-    return broker.Row((id, id), turn_ns, context.turns[_length(facts)], context.costs_ns.get(id))
+    return broker.RowInTurns((id, id), turn_ns, context.turns[_length(facts)], context.costs_ns.get(id))
 
 
 def turns_s(turns: dict[str, int], facts: Facts) -> float:
@@ -141,7 +141,7 @@ def _length(facts: Facts) -> str:
     return f"{families.turn_ns([facts, facts]) / 1e6:g}_ms"
 
 
-def _linked(context: PairContext, side: PairSide, home: Path, seed: int) -> broker.Side:
+def _linked(context: PairContext, side: PairSide, home: Path, seed: int) -> broker.Lane:
     """Paths are equally long on both sides: what stands on the stack before `main` moves everything after it."""
     shutil.rmtree(home, ignore_errors=True)
     (home / "facts").mkdir(parents=True)
@@ -149,7 +149,7 @@ def _linked(context: PairContext, side: PairSide, home: Path, seed: int) -> brok
     assert side.target.link is not None, "without a link there is no comparison"
     side.target.link.to(executable, seed)
     own = stores(context.folder, side.stores, side.target.layer) | {"STRATA_FACTS_DIR": str(home / "facts")}
-    return broker.Side([str(executable), "--bench"], jobs.environment_of(own | side.settings))
+    return broker.Lane([str(executable), "--bench"], jobs.environment_of(own | side.settings))
 
 
 def stores(folder: Path, name: str, layer: str) -> dict[str, str]:
@@ -160,19 +160,19 @@ def stores(folder: Path, name: str, layer: str) -> dict[str, str]:
     return {"STRATA_TEMPLATES": str(path)}
 
 
-def _collect(outcome: Outcome, result: broker.Result, number: int) -> None:
+def _collect(outcome: PairOutcome, result: broker.TurnsResult, number: int) -> None:
     for (id, *_), log in result.rows.items():
         total = any(families.stalled(seen[id]) for seen in outcome.seen if id in seen)
-        effect = broker.total_effect(log) if total else broker.effect(log)
+        effect = broker.effect(log, total)
         a_ns, b_ns = (_operation_ns(log, side, total) for side in (0, 1))
         outcome.failures.pop(id, None)
-        outcome.points[id] = Point(number, round(effect, 6), round(a_ns, 2), round(b_ns, 2), _unlike(log))
+        outcome.points[id] = PairPoint(number, round(effect, 6), round(a_ns, 2), round(b_ns, 2), _unlike(log))
     for failure in result.failures:
         outcome.failures[failure.ids[0]] = jobs.in_one_line(failure.reason)
 
 
 def _operation_ns(log: broker.RowLog, side: int, total: bool) -> float:
-    """As the effect is made: without the first quadruple, and of all time where stalls are part of the cost."""
+    """As the effect is made: without the first palindrome, and of all time where stalls are part of the cost."""
     times = [turn.nanoseconds / log.operations for turn in log.turns[4:] if turn.side == side]
     return statistics.fmean(times) if total else statistics.median(times)
 

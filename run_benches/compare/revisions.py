@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from run_benches import repository
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.places import BASELINES, BUT_RESULTS, COMPARE_CACHE, REFERENCE, ROOT, shown
 from run_benches.store import fingerprint, reach, runs
 
@@ -49,14 +49,14 @@ def resolve(word: str | None, layers: Sequence[str] = ()) -> Revision:
     if baseline and baseline.is_dir() and not commit:
         return _of_set(baseline, layers)
     if baseline and commit:
-        raise Complaint(
+        raise UserError(
             f"{word!r} is a git revision and a saved baseline: say {word}^0 for the one, {shown(baseline)} for the other"
         )
     if baseline:
         return _of_baseline(baseline)
     if commit is None:
         deeper = f", and this clone has not all of its history: {_DEEPEN}" if _is_shallow() else ""
-        raise Complaint(
+        raise UserError(
             f"{word!r} is neither a git revision nor a saved baseline{deeper}; to see these: git branch -a, run-benches.py baselines"
         )
     return Revision(word if not commit.startswith(word) else word[:9], commit, dirty=False)
@@ -68,10 +68,10 @@ def merge_base(word: str = "main") -> Revision:
         if _commit(branch):
             try:
                 return Revision(f"merge base with {branch}", git("merge-base", "HEAD", branch), dirty=False)
-            except Complaint:
+            except UserError:
                 more = f", or fetch the rest of the history ({_DEEPEN})" if _is_shallow() else ""
-                raise Complaint(f"HEAD and {branch} have no common ancestor here: name a revision{more}") from None
-    raise Complaint(
+                raise UserError(f"HEAD and {branch} have no common ancestor here: name a revision{more}") from None
+    raise UserError(
         f"there is no branch {word} to compare with: name a revision, or fetch it (git fetch origin {word}:{word})"
     )
 
@@ -110,7 +110,7 @@ def text_of(commit: str, path: str) -> str | None:
     """A file as it stands in a commit, if it does."""
     try:
         return git("show", f"{commit}:{path}")
-    except Complaint:
+    except UserError:
         return None
 
 
@@ -147,7 +147,7 @@ def _commit(word: str) -> str | None:
     git("rev-parse", "--git-dir")
     try:
         return git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{word}^{{commit}}")
-    except Complaint:
+    except UserError:
         return None
 
 
@@ -162,7 +162,7 @@ def _baseline(word: str) -> Path | None:
 def _working_tree() -> Revision:
     head = _commit("HEAD")
     if head is None:
-        raise Complaint("this repository has no commit yet: nothing to compare with")
+        raise UserError("this repository has no commit yet: nothing to compare with")
     with tempfile.TemporaryDirectory() as folder:
         index = {"GIT_INDEX_FILE": f"{folder}/index"}
         git("read-tree", head, **index)
@@ -177,7 +177,7 @@ def _of_set(folder: Path, layers: Sequence[str]) -> Revision:
     """A revision of a set at which each of these layers is what was measured of it."""
     stored = runs.load_set(folder)
     if missing := [layer for layer in layers if layer not in stored]:
-        raise Complaint(
+        raise UserError(
             f"the {folder.name} has no {missing[0]}: run-benches.py renew {missing[0]}, or name other layers with --rows"
         )
     parts = {layer: run for layer, run in stored.items() if not layers or layer in layers}
@@ -192,7 +192,7 @@ def _of_set(folder: Path, layers: Sequence[str]) -> Revision:
             return Revision(f"baseline {folder.name}", commit, dirty=False)
     told = "; ".join(f"{layer} at {run.tool.commit[:9]}" for layer, run in parts.items())
     deeper = f", and this clone has not all of its history: {_DEEPEN}" if _is_shallow() else ""
-    raise Complaint(
+    raise UserError(
         f"there is no revision at which all layers are as they were measured for the {folder.name} ({told}): name one, or fewer layers with --rows{deeper}"
     )
 
@@ -200,14 +200,14 @@ def _of_set(folder: Path, layers: Sequence[str]) -> Revision:
 def _of_baseline(path: Path) -> Revision:
     tool = runs.load(path).tool
     if tool.dirty is None:
-        raise Complaint(f"baseline {path.stem} was measured where git knew no revision: it cannot be measured again")
+        raise UserError(f"baseline {path.stem} was measured where git knew no revision: it cannot be measured again")
     if tool.dirty:
-        raise Complaint(
+        raise UserError(
             f"baseline {path.stem} was measured on a tree with uncommitted changes, which nobody kept: it cannot be measured again"
         )
     if _commit(tool.commit) is None:
         fetch = _DEEPEN if _is_shallow() else f"git fetch origin {tool.commit}"
-        raise Complaint(
+        raise UserError(
             f"baseline {path.stem} was measured at {tool.commit[:9]}, which is not in this repository: fetch it ({fetch})"
         )
     return Revision(f"baseline {path.stem}", tool.commit, dirty=False)

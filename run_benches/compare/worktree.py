@@ -23,7 +23,7 @@ from typing import Literal
 from run_benches import processes, serialization
 from run_benches.compare import revisions
 from run_benches.compare.revisions import Revision
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.measure import build, elf, relink
 from run_benches.places import COMPARE_CACHE, LOCAL_CARGO_CONFIG, ROOT
 from run_benches.setup import rocksdb_build, toolchain
@@ -101,7 +101,7 @@ def build_program(revision: Revision, program: str) -> Path:
                 TREE, TARGET, "bin", ["--bin", program], f"the build of {revision.name}", os.environ
             )
             if program not in executables:
-                raise Complaint(f"{revision.name} has no binary {program}")
+                raise UserError(f"{revision.name} has no binary {program}")
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
             # In two steps, so that a copy that was cut off is not taken for the binary.
@@ -139,7 +139,7 @@ def checkout(tree: str) -> None:
 def _only_one() -> Iterator[None]:
     """Builds of several runners follow one another."""
     if COMPARE_CACHE.is_relative_to(ROOT):
-        raise Complaint(
+        raise UserError(
             f"{COMPARE_CACHE} lies in the checkout, whose flags cargo would add a second time: set STRATA_COMPARE_DIR to a folder outside"
         )
     COMPARE_CACHE.mkdir(parents=True, exist_ok=True)
@@ -150,7 +150,7 @@ def _only_one() -> Iterator[None]:
 
 def _key(tree: str, features: Sequence[str]) -> str:
     """The name of a build: as long for every build, another one for another compiler."""
-    rustc = processes.told(["rustc", "-vV"], cwd=ROOT).stdout
+    rustc = processes.captured(["rustc", "-vV"], cwd=ROOT).stdout
     return hashlib.sha256("\n".join([tree, *sorted(features), rustc]).encode()).hexdigest()[:12]
 
 
@@ -208,9 +208,9 @@ def _copy_rocksdb() -> None:
     with (theirs / "release" / ".cargo-lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)
         for part in ("deps", ".fingerprint", "build"):
-            copied = processes.told(["cp", "-a", "--reflink=auto", theirs / "release" / part, TARGET / "release"])
+            copied = processes.captured(["cp", "-a", "--reflink=auto", theirs / "release" / part, TARGET / "release"])
             if copied.returncode != 0:
-                raise Complaint(f"the target folder cannot be copied: {copied.stderr.partition(chr(10))[0]}")
+                raise UserError(f"the target folder cannot be copied: {copied.stderr.partition(chr(10))[0]}")
 
 
 def _workspace() -> _Workspace:
@@ -223,9 +223,9 @@ def _workspace() -> _Workspace:
 
 def _cargo(*words: str) -> str:
     environment = os.environ | {"CARGO_TARGET_DIR": str(TARGET)}
-    done = processes.told(["cargo", *words], cwd=TREE, env=environment)
+    done = processes.captured(["cargo", *words], cwd=TREE, env=environment)
     if done.returncode != 0:
-        raise Complaint(f"cargo {words[0]} failed: {(done.stderr.splitlines() or ['it said nothing'])[0]}")
+        raise UserError(f"cargo {words[0]} failed: {(done.stderr.splitlines() or ['it said nothing'])[0]}")
     return done.stdout
 
 

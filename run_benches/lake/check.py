@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from run_benches import processes
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.lake import readers
 from run_benches.lake.copying import Copier, Server
 from run_benches.lake.readers import DuckDb, Lakehouse, hold, pyiceberg_table
@@ -200,7 +200,7 @@ def _copied(server: Server, lakehouse: Lakehouse, stream: str) -> tuple[float, f
     process.returncode = os.waitstatus_to_exitcode(status)
     processes.end(process)
     if process.returncode != 0:
-        raise Complaint(f"copying ended with {process.returncode}")
+        raise UserError(f"copying ended with {process.returncode}")
     return time.monotonic() - began, used.ru_utime + used.ru_stime
 
 
@@ -208,7 +208,7 @@ def _commits(server: Server, lakehouse: Lakehouse, stream: str, kept: int) -> li
     """Copies what is left, an event a commit; the milliseconds of each."""
     done = Copier(server, lakehouse, stream, ["--commit-bytes", "1", "--keep-snapshots", str(kept)]).once()
     if done.returncode != 0:
-        raise Complaint(done.stderr)
+        raise UserError(done.stderr)
     return [float(one) for one in re.findall(r"committed in ([0-9.]+) ms", done.stdout)]
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from run_benches import processes
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.lake.readers import Content, Lakehouse
 from run_benches.places import ROOT
 from run_benches.setup import toolchain
@@ -55,7 +55,7 @@ def build() -> None:
         str(target()),
     ]
     if processes.call(command, cwd=ROOT, stdout=sys.stderr) != 0:
-        raise Complaint("strata-lake does not build")
+        raise UserError("strata-lake does not build")
 
 
 @dataclass
@@ -109,7 +109,7 @@ class Server:
         deadline = time.monotonic() + START_S
         while not ready.exists():
             if self.process.poll() is not None or time.monotonic() > deadline:
-                raise Complaint(f"the server does not start: {processes.last_words(self.folder / 'log')}")
+                raise UserError(f"the server does not start: {processes.last_lines(self.folder / 'log')}")
             time.sleep(0.02)
 
     def kill(self) -> None:
@@ -134,13 +134,13 @@ class Server:
         """Appends events in one request."""
         status, body = self.ask("POST", f"/{stream}/bulk", {"records": events})
         if status != 202:
-            raise Complaint(f"appending to {stream} is {status}: {body}")
+            raise UserError(f"appending to {stream} is {status}: {body}")
 
     def watermarks(self, stream: str, partition: int) -> tuple[int, int]:
         """The first offset that is kept, and the next one."""
         status, page = self.ask("GET", f"/{stream}?partition={partition}&limit=0")
         if status != 200:
-            raise Complaint(f"partition {partition} of {stream} is {status}: {page}")
+            raise UserError(f"partition {partition} of {stream} is {status}: {page}")
         return page["lowWatermark"], page["highWatermark"]
 
     def partitions(self, stream: str) -> int:
@@ -210,6 +210,6 @@ class Copier:
         """Its variables: the credential, and at which step it gets which signal."""
         return os.environ | self.lakehouse.variables() | ({SIGNAL_AT: signal_at} if signal_at else {})
 
-    def once(self, signal_at: str | None = None) -> processes.Told:
+    def once(self, signal_at: str | None = None) -> processes.Captured:
         """Copies what there is."""
-        return processes.told([*self.command(), "--once"], env=self.environment(signal_at), limit_s=600)
+        return processes.captured([*self.command(), "--once"], env=self.environment(signal_at), limit_s=600)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from run_benches.lake import copying, readers, seaweedfs
 from run_benches.lake.readers import Lakehouse, Rest, Sql
-from run_benches.measure.load_run import Scenario
+from run_benches.measure.load_run import RunnableScenario
 from run_benches.places import ROOT
 from run_benches.setup import packages
 
@@ -36,7 +36,7 @@ def prepare() -> None:
 
 
 @contextmanager
-def of(scenarios: Sequence[Scenario]) -> Iterator[dict[str, Path]]:
+def of(scenarios: Sequence[RunnableScenario]) -> Iterator[dict[str, Path]]:
     """The programs that scenarios name, each lakehouse new, until the block ends; none where none is named."""
     if not any(scenario.needs_programs for scenario in scenarios):
         yield {}

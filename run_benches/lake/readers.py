@@ -141,20 +141,20 @@ Content = tuple[int, int, str | None, str | None, str]
 """Of an event: when the server took it, in microseconds since 1970; the client's time, in milliseconds; key,
 idempotency key, payload."""
 
-Row = tuple[int, int, *Content]
+StreamRow = tuple[int, int, *Content]
 """Partition, offset, and the content."""
 
 COLUMNS = ("partition", "offset", "ingested_at", "timestamp_ms", "key", "idempotency_key", "payload")
 
 
-def with_pyiceberg(lakehouse: Lakehouse, stream: str) -> list[Row]:
+def with_pyiceberg(lakehouse: Lakehouse, stream: str) -> list[StreamRow]:
     """All rows, read by PyIceberg."""
     found = pyiceberg_table(lakehouse, stream).scan().to_arrow()
     columns = [found.column(name).cast("int64") if name == "ingested_at" else found.column(name) for name in COLUMNS]
     return list(zip(*(column.to_pylist() for column in columns), strict=True))
 
 
-def with_duckdb(lakehouse: Lakehouse, stream: str) -> list[Row]:
+def with_duckdb(lakehouse: Lakehouse, stream: str) -> list[StreamRow]:
     """All rows, read by DuckDB."""
     # As a number: for times with zones, DuckDB's Python wants another package.
     return DuckDb(lakehouse, stream).rows(
@@ -162,11 +162,11 @@ def with_duckdb(lakehouse: Lakehouse, stream: str) -> list[Row]:
     )
 
 
-READERS: dict[str, Callable[[Lakehouse, str], list[Row]]] = {"pyiceberg": with_pyiceberg, "duckdb": with_duckdb}
+READERS: dict[str, Callable[[Lakehouse, str], list[StreamRow]]] = {"pyiceberg": with_pyiceberg, "duckdb": with_duckdb}
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldTable:
     """A table, held against its stream."""
 
     events: int
@@ -182,7 +182,7 @@ class Held:
         return (self.missing, self.twice, self.changed, self.foreign) == (0, 0, 0, 0) and self.rows == self.events
 
 
-def hold(events: dict[tuple[int, int], Content], rows: list[Row]) -> Held:
+def hold(events: dict[tuple[int, int], Content], rows: list[StreamRow]) -> HeldTable:
     """Holds rows against the events by partition and offset."""
     seen: set[tuple[int, int]] = set()
     twice = changed = foreign = 0
@@ -194,4 +194,4 @@ def hold(events: dict[tuple[int, int], Content], rows: list[Row]) -> Held:
             foreign += 1
         elif events[place] != tuple(content):
             changed += 1
-    return Held(len(events), len(rows), len(events.keys() - seen), twice, changed, foreign)
+    return HeldTable(len(events), len(rows), len(events.keys() - seen), twice, changed, foreign)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from run_benches import processes
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.places import VENV
 
 PROGRAM = VENV / "bin" / "weed"
@@ -87,7 +87,7 @@ class SeaweedFs:
         deadline = time.monotonic() + START_S
         while not self._answers():
             if self.process is None or self.process.poll() is not None or time.monotonic() > deadline:
-                raise Complaint(f"SeaweedFS does not start: {processes.last_words(self.folder / 'log')}")
+                raise UserError(f"SeaweedFS does not start: {processes.last_lines(self.folder / 'log')}")
             time.sleep(0.1)
 
     def _answers(self) -> bool:

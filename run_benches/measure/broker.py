@@ -7,8 +7,7 @@ operations a turn and the same number of turns, and turns go up a random order o
 palindrome: of two sides ABBA or BAAB), which cancels drift. Two sides are a pair, more are a tuple. The sides speak the
 protocol that stands at the top of `benches/harness/src/paired.rs`.
 
-Nothing here judges: `effect` gives the one number of a pair, `families` reads tuples, and statistics are made of these
-elsewhere. By hand, to see how well this machine can tell a program from itself (`--load 0.6`: while 60 % of each core
+Nothing here judges: `stats.turns` says what turns say, and statistics are made of that elsewhere. By hand, to see how well this machine can tell a program from itself (`--load 0.6`: while 60 % of each core
 are taken): `python3 -m run_benches.measure.broker aa BINARY[:ROW] ... --pairs 40`.
 """
 
@@ -32,6 +31,7 @@ from pathlib import Path
 from run_benches import processes, scratch
 from run_benches.interrupts import held, raise_if_requested
 from run_benches.places import ROOT
+from run_benches.stats.turns import CountedTurns
 
 TURN_NS = 1e6
 """A turn of a row with one thread that changes nothing."""
@@ -57,7 +57,7 @@ _QUOTED_LINES = 8
 
 
 @dataclass(frozen=True)
-class Side:
+class Lane:
     """A program that speaks the protocol; `environment` is added to the few variables that every side gets."""
 
     command: Sequence[str]
@@ -65,7 +65,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Row:
+class RowInTurns:
     """Rows to compare: an id for each side. `turns` are those of each side: even, at least 4. `cost_ns`, of an
     operation on the wall, is found out by the sides where it is not known yet."""
 
@@ -104,6 +104,10 @@ class RowLog:
     turns: list[Turn]
     conditions: tuple[Conditions, ...] | None = None
 
+    def counted(self, warm_up: int) -> CountedTurns:
+        """The turns that count, after so many palindromes of warm-up."""
+        return CountedTurns.of([(turn.side, turn.nanoseconds) for turn in self.turns], len(self.ids), warm_up)
+
 
 @dataclass(frozen=True)
 class Failure:
@@ -114,32 +118,16 @@ class Failure:
 
 
 @dataclass
-class Result:
+class TurnsResult:
     """Every row that was asked for is in exactly one of the two."""
 
     rows: dict[tuple[str, ...], RowLog]
     failures: list[Failure]
 
 
-def effect(log: RowLog) -> float:
-    """How much longer B takes than A, as a natural logarithm: the median over quadruples; the first is warm-up.
-
-    Half of (ln B1 + ln B2 - ln A1 - ln A2) within ABBA or BAAB: a linear drift cancels.
-    """
-    return statistics.median(
-        sum((1 if turn.side else -1) * math.log(max(1, turn.nanoseconds)) for turn in four) / 2
-        for four in _quadruples(log)
-    )
-
-
-def total_effect(log: RowLog) -> float:
-    """The same where stalls are part of the cost: ln of B's total time over A's total time; the first quadruple is
-    warm-up."""
-    totals = [0, 0]
-    for four in _quadruples(log):
-        for turn in four:
-            totals[turn.side] += turn.nanoseconds
-    return math.log(totals[1] / totals[0])
+def effect(log: RowLog, by_total: bool = False) -> float:
+    """How much longer the second lane takes than the first, as a natural logarithm; the first palindrome is warm-up."""
+    return log.counted(1).log_ratio(1, 0, by_total)
 
 
 def cost_ns(log: RowLog) -> float:
@@ -147,20 +135,16 @@ def cost_ns(log: RowLog) -> float:
     return statistics.median(turn.nanoseconds for turn in log.turns) / log.operations
 
 
-def _quadruples(log: RowLog) -> list[list[Turn]]:
-    return [log.turns[start : start + 4] for start in range(4, len(log.turns), 4)]
-
-
 def run(
-    sides: Sequence[Side],
-    rows: Sequence[Row],
+    sides: Sequence[Lane],
+    rows: Sequence[RowInTurns],
     *,
     cores: set[int],
     seed: int,
     deadline_s: float,
     silence_s: float,
     progress: Callable[[int, int], None] | None = None,
-) -> Result:
+) -> TurnsResult:
     """Runs the sides pinned to `cores` until all `rows` (in the order of the source) are compared or have failed. All
     are killed after `deadline_s`, or when nobody says anything for `silence_s`. `progress` is told how many rows are
     settled, of how many. Never raises for what a side does; ValueError for a plan that cannot be carried out."""
@@ -172,18 +156,18 @@ def run(
     for side in range(len(sides)):
         if len({row.ids[side] for row in rows}) < len(rows):
             raise ValueError(f"a row stands twice on side {NAMES[side]}; a process runs each row once")
-    coin = random.Random(seed)
+    rng = random.Random(seed)
     started: dict[int, _Process] = {}
     with scratch.folder(scratch.for_sockets(), "strata-turns-") as home:
         try:
             sockets = [home / name for name in NAMES[: len(sides)]]
             environments = _environments(sides, sockets)
-            # Who starts first, and who sets a row up first, may get the better memory: the coin says who, so that it
+            # Who starts first, and who sets a row up first, may get the better memory: a drawn order decides, so that it
             # has no sign.
-            for index in coin.sample(range(len(sides)), len(sides)):
+            for index in rng.sample(range(len(sides)), len(sides)):
                 errors = home / f"{NAMES[index]}.stderr"
                 started[index] = _Process(sides[index].command, environments[index], cores, sockets[index], errors)
-            return _Broker([started[index] for index in range(len(sides))], rows, coin, progress).run(
+            return _Broker([started[index] for index in range(len(sides))], rows, rng, progress).run(
                 deadline_s, silence_s
             )
         finally:
@@ -192,7 +176,7 @@ def run(
                     process.end()
 
 
-def _environments(sides: Sequence[Side], sockets: Sequence[Path]) -> list[dict[str, str]]:
+def _environments(sides: Sequence[Lane], sockets: Sequence[Path]) -> list[dict[str, str]]:
     """Scrubbed, and padded: what stands on the stack before `main` moves everything after it, and moves times with it."""
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     made = [
@@ -243,7 +227,7 @@ class _Process:
         """File descriptors on which its next word, or its end, will show."""
         return [self._socket.fileno()] if self._socket else [self._listener.fileno(), self._death]
 
-    def hear(self, ready: Sequence[int]) -> list[list[str]]:
+    def read_lines(self, ready: Sequence[int]) -> list[list[str]]:
         """The lines it said, as words; clears `alive` at its end."""
         if self._socket is None:
             if self._listener.fileno() in ready:
@@ -286,7 +270,7 @@ class _Process:
         except (OSError, IndexError, ValueError):
             return None
 
-    def last_words(self) -> str:
+    def last_lines(self) -> str:
         """How it ended, and the end of what it wrote to stderr."""
         code = processes.code_within(self._process, 2)
         if code is None:
@@ -318,16 +302,16 @@ class _Broker:
     def __init__(
         self,
         sides: list[_Process],
-        plan: Sequence[Row],
-        coin: random.Random,
+        plan: Sequence[RowInTurns],
+        rng: random.Random,
         progress: Callable[[int, int], None] | None,
     ) -> None:
         self._sides = sides
         self._plan = plan
         self._places = [{row.ids[side]: place for place, row in enumerate(plan)} for side in range(len(sides))]
-        self._coin = coin
+        self._rng = rng
         self._progress = progress or (lambda settled, of: None)
-        self._result = Result({}, [])
+        self._result = TurnsResult({}, [])
         self._settled: set[int] = set()
         self._place = [-1] * len(sides)
         """The row, as its place in the plan, that each side is busy with."""
@@ -336,10 +320,10 @@ class _Broker:
         self._order: Iterator[int] = iter(())
         self._running_turn: Turn | None = None
         self._before: list[Conditions | None] = []
-        self._first = coin.sample(range(len(sides)), len(sides))
-        """Which side is answered first where several wait for the same: by the coin, row by row."""
+        self._first = rng.sample(range(len(sides)), len(sides))
+        """Which side is answered first where several wait for the same: in a drawn order, row by row."""
 
-    def run(self, deadline_s: float, silence_s: float) -> Result:
+    def run(self, deadline_s: float, silence_s: float) -> TurnsResult:
         deadline = time.monotonic() + deadline_s
         # Also when every row is settled: a side that ends by itself writes its facts and removes its folders.
         while any(side.alive for side in self._sides):
@@ -376,7 +360,7 @@ class _Broker:
 
     def _hear(self, index: int, ready: Sequence[int]) -> None:
         side = self._sides[index]
-        for words in side.hear(ready):
+        for words in side.read_lines(ready):
             if (
                 words[:1] == ["done"]
                 and words[-1].isdigit()
@@ -405,7 +389,7 @@ class _Broker:
     def _lost(self, index: int) -> None:
         """One side has ended: nothing more can be compared, and the others are told so row by row. What it finds wrong
         with its state when its turns are over takes the row back that was settled by them."""
-        words = self._sides[index].last_words()
+        words = self._sides[index].last_lines()
         ids = self._plan[self._place[index]].ids
         if (
             not words.startswith("ended with code 0")
@@ -504,7 +488,7 @@ class _Broker:
             return
         self._current = RowLog(row.ids, operations, [])
         self._before = [side.conditions() for side in self._sides]
-        ups = [self._coin.sample(range(len(self._sides)), len(self._sides)) for _ in range(row.turns // 2)]
+        ups = [self._rng.sample(range(len(self._sides)), len(self._sides)) for _ in range(row.turns // 2)]
         self._order = iter([index for up in ups for index in (*up, *reversed(up))])
 
     def _answer_at_turns(self, order: list[int], asked: dict[int, str]) -> None:
@@ -530,7 +514,7 @@ class _Broker:
         grown = tuple(one for one in met if one)
         log.conditions = grown if len(grown) == len(met) else None
         self._result.rows[log.ids] = log
-        self._first = self._coin.sample(range(len(self._sides)), len(self._sides))
+        self._first = self._rng.sample(range(len(self._sides)), len(self._sides))
         self._settle(place)
 
 
@@ -565,11 +549,11 @@ def _burn(share: float, limit_s: float, parent: int, core: int) -> None:
         time.sleep(period_s * (1 - share))
 
 
-def _rows_of(binary: str, wanted: str) -> list[tuple[Row, bool]]:
+def _rows_of(binary: str, wanted: str) -> list[tuple[RowInTurns, bool]]:
     """The rows of a binary whose id contains `wanted`, each paired with itself; and whether it has several threads."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "STRATA_FACTS_DIR": folder}
-        listed = processes.told([binary, "--bench", "--list"], env=environment)
+        listed = processes.captured([binary, "--bench", "--list"], env=environment)
         if listed.returncode:
             raise SystemExit(f"{binary} cannot list its rows:\n{listed.stderr}")
         (facts,) = (json.loads(path.read_text())["rows"] for path in Path(folder).glob("*.json"))
@@ -580,7 +564,9 @@ def _rows_of(binary: str, wanted: str) -> list[tuple[Row, bool]]:
             long = several or fact["clock"] == "cpu"
             rows.append(
                 (
-                    Row((name, name), LONG_TURN_NS if long else WRITER_TURN_NS if fact["changes_store"] else TURN_NS),
+                    RowInTurns(
+                        (name, name), LONG_TURN_NS if long else WRITER_TURN_NS if fact["changes_store"] else TURN_NS
+                    ),
                     several,
                 )
             )
@@ -596,7 +582,7 @@ def _compare_with_themselves(targets: Sequence[str], pairs: int, load: float) ->
     with foreign_load(load, cores):
         for target in targets:
             binary, _, wanted = target.partition(":")
-            rows, side = _rows_of(binary, wanted), Side([binary, "--bench"])
+            rows, side = _rows_of(binary, wanted), Lane([binary, "--bench"])
             for several in (False, True):
                 plan = [row for row, has_several in rows if has_several is several]
                 for seed in range(pairs if plan else 0):

@@ -17,17 +17,17 @@ from pathlib import Path
 from typing import IO, Any, Literal, TypeVar
 
 from run_benches import processes, serialization
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.interrupts import raise_if_requested
 from run_benches.measure import elf, relink
 from run_benches.measure.layers import SENTINELS, features, layer_names
 from run_benches.places import LAST_BUILD, ROOT, RUNS
-from run_benches.progress import Line, duration
+from run_benches.progress import ProgressLine, duration
 from run_benches.setup import build_failure, rocksdb_build, toolchain
 from run_benches.store.runs import Binary, Facts, Latency
 
-Kind = Literal["bench", "bin"]
-_COMMANDS: dict[Kind, list[str]] = {"bench": ["bench", "--no-run"], "bin": ["build", "--release"]}
+TargetKind = Literal["bench", "bin"]
+_COMMANDS: dict[TargetKind, list[str]] = {"bench": ["bench", "--no-run"], "bin": ["build", "--release"]}
 LIST_DEADLINE_S = 60.0
 
 T = TypeVar("T")
@@ -98,7 +98,7 @@ def build(but: Collection[str] = ()) -> dict[str, Path]:
         executables |= built
     missing = [layer for layer in (*layer_names(), SENTINELS) if layer not in executables and layer not in but]
     if missing:
-        raise Complaint(f"cargo built no bench {missing[0]}: check its [[bench]] in Cargo.toml")
+        raise UserError(f"cargo built no bench {missing[0]}: check its [[bench]] in Cargo.toml")
     serialization.store(LAST_BUILD, _Built({layer: str(path) for layer, path in executables.items()}))
     return executables
 
@@ -135,7 +135,7 @@ def programs(*names: str, with_databases: bool = False) -> dict[str, Path]:
     executables, _ = run_cargo(ROOT, toolchain.target_folder(), "bin", wanted, "the build", os.environ)
     missing = [name for name in names if name not in executables]
     if missing:
-        raise Complaint(f"cargo built no binary {missing[0]}: check its [[bin]] in Cargo.toml")
+        raise UserError(f"cargo built no binary {missing[0]}: check its [[bin]] in Cargo.toml")
     return executables
 
 
@@ -156,7 +156,7 @@ def _links() -> Path:
 
 
 def run_cargo(
-    root: Path, target: Path, kind: Kind, arguments: Sequence[str], what: str, environment: Mapping[str, str]
+    root: Path, target: Path, kind: TargetKind, arguments: Sequence[str], what: str, environment: Mapping[str, str]
 ) -> tuple[dict[str, Path], set[str]]:
     """Builds the benches or the binaries that `arguments` name, of the workspace at `root`, into the folder `target`;
     returns the executables of this kind by name (cargo builds the binaries of a package with its benches), and the
@@ -173,19 +173,19 @@ def run_cargo(
     command = ["cargo", *_COMMANDS[kind], "--workspace", "--message-format=json-render-diagnostics", *arguments]
     with (
         log.open("wb") as errors,
-        Line() as line,
+        ProgressLine() as line,
         processes.started(command, cwd=root, env=variables, stdout=processes.PIPE, stderr=errors) as process,
     ):
         built = _follow(process, kind, line, what, target)
         code = process.wait()
     if code != 0:
         said = log.read_text(encoding="utf-8", errors="replace").splitlines()
-        raise Complaint(f"{what} failed: {build_failure.reason(said)} (all of it: runs/build.log)")
+        raise UserError(f"{what} failed: {build_failure.reason(said)} (all of it: runs/build.log)")
     return built
 
 
 def _follow(
-    process: processes.Process, kind: Kind, line: Line, what: str, target: Path
+    process: processes.Process, kind: TargetKind, line: ProgressLine, what: str, target: Path
 ) -> tuple[dict[str, Path], set[str]]:
     """Reads what cargo says of each artifact; the line goes on while the long one is compiled."""
     assert process.stdout is not None
@@ -240,10 +240,10 @@ def ask(layer: str, executable: Path, settings: Mapping[str, str] = {}) -> Suite
             [str(executable), "--bench", "--list"], environment, log, LIST_DEADLINE_S, LIST_DEADLINE_S, lambda: None
         )
         if failure:
-            raise Complaint(f"the bench {layer} cannot list its rows: {failure}")
+            raise UserError(f"the bench {layer} cannot list its rows: {failure}")
         facts = read_facts(Path(folder))
     if facts is None:
-        raise Complaint(
+        raise UserError(
             f"the bench {layer} wrote no facts: does it use the harness, and has it `harness = false` in Cargo.toml?"
         )
     return Suite(layer, executable, facts, link_of(executable))
@@ -265,5 +265,5 @@ def _read(kind: type[T], folder: Path) -> T | None:
         try:
             return serialization.load(kind, path)
         except (OSError, serialization.Malformed) as error:
-            raise Complaint(f"the facts of a bench are damaged: {error}") from error
+            raise UserError(f"the facts of a bench are damaged: {error}") from error
     return None

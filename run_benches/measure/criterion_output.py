@@ -53,7 +53,7 @@ class Unreadable:
 
 
 @dataclass(frozen=True)
-class Results:
+class CriterionResults:
     """The samples of every row by full id, and what cannot be read."""
 
     rows: dict[str, Samples] = field(default_factory=dict)
@@ -98,9 +98,9 @@ def home() -> Path:
     return toolchain.target_folder() / "criterion" if named is None else ROOT / named
 
 
-def read(home: Path, baseline: str = "new") -> Results:
+def read(home: Path, baseline: str = "new") -> CriterionResults:
     """What was measured with `CRITERION_HOME` at `home`: the last results, or those kept as a baseline."""
-    results = Results()
+    results = CriterionResults()
     for folder, name in _named(home, results.unreadable):
         row = None
         try:

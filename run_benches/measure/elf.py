@@ -12,7 +12,7 @@ from elftools.common.exceptions import ELFError
 from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 
 _BUILD_ID = ".note.gnu.build-id"
 
@@ -34,7 +34,7 @@ def loaded(path: Path) -> str:
                 )
                 digest.update(b"" if section["sh_type"] == "SHT_NOBITS" else section.data())
         except ELFError as error:
-            raise Complaint(f"{path} is no ELF file ({error}): comparisons need Linux") from error
+            raise UserError(f"{path} is no ELF file ({error}): comparisons need Linux") from error
     if not loaded:
-        raise Complaint(f"{path} is no program: none of its sections is loaded")
+        raise UserError(f"{path} is no program: none of its sections is loaded")
     return digest.hexdigest()

@@ -11,8 +11,7 @@ are cut, and the parts share a row.
 """
 
 import math
-import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from run_benches.measure.broker import LONG_TURN_NS, TURN_NS, WRITER_TURN_NS, RowLog
@@ -142,34 +141,13 @@ def counts_by_total(family: Family, facts: Iterable[Facts]) -> bool:
 
 
 def read(family: Family, log: RowLog, by_total: bool) -> Tuple:
-    """What the turns of a tuple say. Of each palindrome a lane's time is the geometric mean of its two turns; the
-    median over the palindromes counts or, where stalls are part of the cost (`by_total`), the sum."""
+    """What the turns of a tuple say; `by_total` where stalls are part of the cost."""
     count = len(lanes(family))
-    palindromes = list(_palindromes(log, count))
-    counted = palindromes[math.ceil(WARM_UP * len(palindromes)) :]
+    turns = log.counted(math.ceil(WARM_UP * len(log.turns) / (2 * count)))
     places = {id: place for place, id in enumerate(family.rows)}
-    middles = [[statistics.fmean(map(math.log, one[lane])) for one in counted] for lane in range(count)]
-    sums = [sum(sum(one[lane]) for one in counted) for lane in range(count)]
-
-    def log_ratio(lane: int, other: int) -> float:
-        if by_total:
-            return math.log(sums[lane] / sums[other])
-        return statistics.median(mine - theirs for mine, theirs in zip(middles[lane], middles[other], strict=True))
-
-    def time_ns(lane: int) -> float:
-        turn_ns = sums[lane] / (2 * len(counted)) if by_total else math.exp(statistics.median(middles[lane]))
-        return turn_ns / log.operations
-
     logs: dict[str, dict[str, float]] = {}
     for id, other in family.contrasts:
-        logs.setdefault(id, {})[other] = log_ratio(count - 1 if id == other else places[id], places[other])
-    return Tuple({id: time_ns(place) for id, place in places.items()}, logs, by_total)
-
-
-def _palindromes(log: RowLog, count: int) -> Iterator[list[list[float]]]:
-    """For each palindrome, the times of each lane."""
-    for start in range(0, len(log.turns), 2 * count):
-        times: list[list[float]] = [[] for _ in range(count)]
-        for turn in log.turns[start : start + 2 * count]:
-            times[turn.side].append(max(1.0, turn.nanoseconds))
-        yield times
+        lane = count - 1 if id == other else places[id]
+        logs.setdefault(id, {})[other] = turns.log_ratio(lane, places[other], by_total)
+    points_ns = {id: turns.turn_ns(place, by_total) / log.operations for id, place in places.items()}
+    return Tuple(points_ns, logs, by_total)

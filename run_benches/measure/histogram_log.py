@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.places import shown
 from run_benches.store.loads import Quantile
 
@@ -38,7 +38,7 @@ def curves(path: Path, beyond: dict[str, int]) -> dict[str, list[Quantile]]:
         lines = path.read_text(encoding="ascii").splitlines()
         found = dict(_histogram(line) for line in lines if line.startswith("Tag="))
     except (OSError, UnicodeDecodeError, ValueError, binascii.Error, zlib.error, struct.error, IndexError) as error:
-        raise Complaint(f"{shown(path)} is no log of histograms: {error}") from error
+        raise UserError(f"{shown(path)} is no log of histograms: {error}") from error
     return {tag: points(buckets, beyond.get(tag, 0)) for tag, buckets in found.items() if buckets}
 
 

@@ -20,7 +20,7 @@ from run_benches import processes
 from run_benches.measure import broker, build, criterion_output, families
 from run_benches.measure.build import Found, Suite
 from run_benches.measure.families import Tuple
-from run_benches.measure.plan import Job
+from run_benches.measure.plan import PlannedJob
 from run_benches.places import shown
 from run_benches.store.runs import Design, Facts, Family
 
@@ -44,7 +44,7 @@ LANES, LINKED = "lanes", "linked"
 SCRATCH = (TEMPLATES, LANES, LINKED)
 """Removed when the run has ended."""
 
-MOST_BARREN = 3
+MOST_EMPTY = 3
 """After so many processes in a row that measured nothing at all, what is left of the layer is given up."""
 
 
@@ -62,7 +62,7 @@ class RunContext:
 
 
 @dataclass
-class Outcome:
+class JobOutcome:
     """What a job found, by row."""
 
     points_ns: dict[str, float] = field(default_factory=dict)
@@ -78,10 +78,10 @@ class Outcome:
 AGAIN = ", also when it was run again"
 
 
-def measure_layer(context: RunContext, job: Job, rows: list[str], deadline_s: float) -> Outcome:
+def measure_layer(context: RunContext, job: PlannedJob, rows: list[str], deadline_s: float) -> JobOutcome:
     """Measures rows with one thread in one process on one core, as pairs are; then those with several in one on all
     cores. Workloads are of the latter: what they leave to the background is a part of them, and has the other cores."""
-    outcome, facts = Outcome(), context.suites[job.subject].facts.rows
+    outcome, facts = JobOutcome(), context.suites[job.subject].facts.rows
     for alone in (True, False):
         chosen = [id for id in rows if (facts[id].threads == 1 and not facts[id].workload) == alone]
         _measure_together(context, job, chosen, "one-core" if alone else "all-cores", deadline_s, outcome)
@@ -89,23 +89,23 @@ def measure_layer(context: RunContext, job: Job, rows: list[str], deadline_s: fl
 
 
 def _measure_together(
-    context: RunContext, job: Job, left: list[str], where: str, deadline_s: float, outcome: Outcome
+    context: RunContext, job: PlannedJob, left: list[str], where: str, deadline_s: float, outcome: JobOutcome
 ) -> None:
     """One process; a new one for the rest whenever a row takes the process with it."""
-    attempt, barren = 0, 0
+    attempt, empty = 0, 0
     while left:
         folder = context.folder / f"{job.round + 1:02}-{job.subject}-{where}-{attempt}"
         failure = _run_rows(context, context.suites[job.subject], left, folder, deadline_s)
         measured, unreadable = _collect(outcome, left, folder)
         failure = failure or unreadable
         rest = [id for id in left if id not in measured]
-        barren = 0 if measured else barren + 1
+        empty = 0 if measured else empty + 1
         # Rows run in the order of the source, so the first one without a figure is the one that failed.
         refusal, attempt = processes.refusal(failure), attempt + 1
         if refusal and rest and rest[0] not in outcome.refusals:
-            outcome.refusals[rest[0]], left, barren = refusal, rest, 0
+            outcome.refusals[rest[0]], left, empty = refusal, rest, 0
             continue
-        failed = rest[:1] if failure and (refusal or barren < MOST_BARREN) else rest
+        failed = rest[:1] if failure and (refusal or empty < MOST_EMPTY) else rest
         outcome.failures |= {
             id: (failure or "the process ended well and left no figure") + (AGAIN if refusal else "") for id in failed
         }
@@ -132,7 +132,7 @@ def _run_rows(context: RunContext, suite: Suite, rows: list[str], folder: Path, 
     )
 
 
-def _collect(outcome: Outcome, rows: list[str], folder: Path) -> tuple[set[str], str | None]:
+def _collect(outcome: JobOutcome, rows: list[str], folder: Path) -> tuple[set[str], str | None]:
     """The rows that have a figure now, and what of Criterion's cannot be read, if anything."""
     results = criterion_output.read(folder / "criterion")
     found = results.rows
@@ -148,7 +148,7 @@ def _collect(outcome: Outcome, rows: list[str], folder: Path) -> tuple[set[str],
     )
 
 
-def measure_tuple(context: RunContext, job: Job, family: Family, deadline_s: float) -> Outcome:
+def measure_tuple(context: RunContext, job: PlannedJob, family: Family, deadline_s: float) -> JobOutcome:
     """Runs one tuple of a family, and once more if the engine refused an operation in it."""
     outcome = _one_tuple(context, job, family, deadline_s)
     if not (
@@ -166,7 +166,7 @@ def measure_tuple(context: RunContext, job: Job, family: Family, deadline_s: flo
     return again
 
 
-def _one_tuple(context: RunContext, job: Job, family: Family, deadline_s: float) -> Outcome:
+def _one_tuple(context: RunContext, job: PlannedJob, family: Family, deadline_s: float) -> JobOutcome:
     """A process for each lane, on one core, or on all where rows have several threads. The binaries are linked anew for
     each round, so that where code lies is part of the scatter."""
     ids = families.lanes(family)
@@ -178,7 +178,7 @@ def _one_tuple(context: RunContext, job: Job, family: Family, deadline_s: float)
     result = broker.run(
         sides,
         [
-            broker.Row(
+            broker.RowInTurns(
                 tuple(ids), turn_ns, families.turns(context.design.lane_s, turn_ns), context.costs_ns.get(job.subject)
             )
         ],
@@ -189,28 +189,28 @@ def _one_tuple(context: RunContext, job: Job, family: Family, deadline_s: float)
         progress=lambda settled, of: context.tick(),
     )
     if not result.rows:
-        return Outcome(failures={job.subject: "; ".join(in_one_line(failure.reason) for failure in result.failures)})
+        return JobOutcome(failures={job.subject: "; ".join(in_one_line(failure.reason) for failure in result.failures)})
     (log,) = result.rows.values()
     keep(context.folder, job.name, job.subject, log)
     if families.on_the_wall(facts):
         context.costs_ns[job.subject] = broker.cost_ns(log)
-    outcome = Outcome()
+    outcome = JobOutcome()
     for id, home in reversed(list(zip(ids, homes, strict=True))):  # a row is told by its first lane
         found = build.read_facts(home)
         if found is None:
-            return Outcome(failures={job.subject: f"the lane of {id} left no facts"})
+            return JobOutcome(failures={job.subject: f"the lane of {id} left no facts"})
         outcome.facts[id] = found.rows[id]
         outcome.engine = found.engine or outcome.engine
     outcome.lanes = families.read(family, log, families.counts_by_total(family, outcome.facts.values()))
     return outcome
 
 
-def _lane(context: RunContext, job: Job, id: str, home: Path) -> broker.Side:
+def _lane(context: RunContext, job: PlannedJob, id: str, home: Path) -> broker.Lane:
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)
     suite = _suite(context, id)
     own = _templates(context, suite) | {"STRATA_FACTS_DIR": str(home)}
-    return broker.Side([str(_linked(context, suite, job.round)), "--bench"], environment_of(own))
+    return broker.Lane([str(_linked(context, suite, job.round)), "--bench"], environment_of(own))
 
 
 def _suite(context: RunContext, id: str) -> Suite:

@@ -5,7 +5,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.places import BENCHES, ROOT
 
 SENTINELS = "harness"
@@ -38,7 +38,7 @@ def _manifest() -> dict[str, Any]:
     try:
         return tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError) as error:
-        raise Complaint(f"Cargo.toml cannot be read: {error}") from error
+        raise UserError(f"Cargo.toml cannot be read: {error}") from error
 
 
 def about(layer: str) -> str:

@@ -22,7 +22,7 @@ from urllib.parse import quote
 
 from run_benches import processes, serialization
 from run_benches.analysis import figures
-from run_benches.errors import Complaint, Exit
+from run_benches.errors import Exit, UserError
 from run_benches.interrupts import raise_if_requested, until_stopped
 from run_benches.measure import build, histogram_log, machine, provenance
 from run_benches.measure.lock import alone
@@ -30,7 +30,7 @@ from run_benches.places import CALIBRATION, ROOT, RUNS, SCENARIOS, shown
 from run_benches.progress import duration
 from run_benches.setup import brokers
 from run_benches.store import loads, stored_file
-from run_benches.store.loads import Cell, LoadRun
+from run_benches.store.loads import LoadCell, LoadRun
 from run_benches.store.runs import State
 
 ENDED_BEFORE = "the run ended before it"
@@ -41,7 +41,7 @@ those before did."""
 
 
 @dataclass(frozen=True)
-class Scenario:
+class RunnableScenario:
     """One that can be run: its name or file as typed, and from its file what it is about and how long requests are
     started."""
 
@@ -69,7 +69,7 @@ class Variant:
 
 
 @dataclass(frozen=True)
-class Plan:
+class LoadPlan:
     """What the load tool makes of a scenario and flags; `not_run` says what belongs to it and cannot be run, and why."""
 
     run: list[Variant]
@@ -81,7 +81,7 @@ class Plan:
         return sum(variant.seconds or 0.0 for variant in self.run)
 
 
-def built_in() -> list[Scenario]:
+def built_in() -> list[RunnableScenario]:
     """The scenarios of this checkout, which the load tool has built in, by name."""
     return [_read(path.stem, path) for path in sorted(SCENARIOS.glob("*.toml"))]
 
@@ -91,7 +91,7 @@ GROUPS = {"streams": "@stream", "registry": "@multicast"}
 directive, or whose names begin with that of the group."""
 
 
-def chosen(names: Sequence[str]) -> list[Scenario]:
+def chosen(names: Sequence[str]) -> list[RunnableScenario]:
     """The scenarios of these names or files; all of this checkout's that need no other programs without any. An unknown
     one is a complaint before anything is built."""
     known = {scenario.name: scenario for scenario in built_in()}
@@ -102,19 +102,19 @@ def chosen(names: Sequence[str]) -> list[Scenario]:
     names = [one for name in names for one in (grouped.get(name) or [name])]
     unknown = [name for name in names if name not in known and not Path(name).is_file()]
     if unknown:
-        raise Complaint(f"no scenario {unknown[0]!r}: give a file, or one of {', '.join(known)}")
+        raise UserError(f"no scenario {unknown[0]!r}: give a file, or one of {', '.join(known)}")
     if not known and not names:
-        raise Complaint(f"there is no scenario in {shown(SCENARIOS)}")
+        raise UserError(f"there is no scenario in {shown(SCENARIOS)}")
     alone = [scenario.name for scenario in known.values() if not (scenario.needs_programs or scenario.needs_database)]
     return [known.get(name) or _read(name, Path(name)) for name in dict.fromkeys(names or alone)]
 
 
-def _read(name: str, path: Path) -> Scenario:
+def _read(name: str, path: Path) -> RunnableScenario:
     """What is needed for a list; whether it can be run is for the load tool to say."""
     try:
         content: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise Complaint(f"{shown(path.absolute())}: {error}") from error
+        raise UserError(f"{shown(path.absolute())}: {error}") from error
     stated = content.get("load")
     parts = [stated.get("schedule"), stated] if isinstance(stated, dict) else []
     if isinstance(stated, dict) and isinstance(stated.get("stages"), list):
@@ -133,7 +133,9 @@ def _read(name: str, path: Path) -> Scenario:
     sweep = sweep if isinstance(sweep, dict) else {}
     needs_nats = _name_nats([content.get("slot"), *sweep.get("slots", [])])
     seconds, about = found[0] if found else None, str(content.get("about", ""))
-    return Scenario(name, about, seconds, group, needs_programs, needs_nats, needs_database, sweep.get("repeats", 1))
+    return RunnableScenario(
+        name, about, seconds, group, needs_programs, needs_nats, needs_database, sweep.get("repeats", 1)
+    )
 
 
 def _name_nats(slots: Sequence[object]) -> bool:
@@ -142,7 +144,7 @@ def _name_nats(slots: Sequence[object]) -> bool:
 
 
 def measure(
-    scenarios: list[Scenario],
+    scenarios: list[RunnableScenario],
     flags: list[str],
     command: list[str],
     to_stderr: bool,
@@ -187,7 +189,7 @@ def measure(
                 )
                 started = time.monotonic()
                 try:
-                    _one(run, scenario, plan, programs, path, to_stderr, beside_flags)
+                    _run_scenario(run, scenario, plan, programs, path, to_stderr, beside_flags)
                 finally:
                     run.seconds = round(time.monotonic() - began, 1)
                     loads.write(run, path)
@@ -199,27 +201,27 @@ def measure(
         return run, path
 
 
-def _plan(run: LoadRun, scenario: Scenario, tool: Path, more: list[str]) -> Plan:
+def _plan(run: LoadRun, scenario: RunnableScenario, tool: Path, more: list[str]) -> LoadPlan:
     """What a scenario will be, each with its cell in the run. One that cannot be run has a cell that says why."""
     command = [str(tool), "run", scenario.name, "--plan", *run.flags, *more]
-    done = processes.told(command, cwd=_folder_of(scenario))
+    done = processes.captured(command, cwd=_folder_of(scenario))
     if done.returncode != 0:
-        run.scenarios[scenario.name] = Cell("invalid", [processes.essence(done.stderr.splitlines())])
+        run.scenarios[scenario.name] = LoadCell("invalid", [processes.essence(done.stderr.splitlines())])
         run.code = max(run.code, Exit.ERROR)
-        return Plan([], {})
-    plan = serialization.parse(Plan, json.loads(done.stdout))
+        return LoadPlan([], {})
+    plan = serialization.parse(LoadPlan, json.loads(done.stdout))
     for variant in plan.run:
         if variant.name in run.scenarios:
-            raise Complaint(f"two scenarios are called {variant.name!r}: give one of them another name")
-        run.scenarios[variant.name] = Cell("not_run", [ENDED_BEFORE])
-    run.scenarios |= {f"{scenario.name}: {what}": Cell("not_run", [why]) for what, why in plan.not_run.items()}
+            raise UserError(f"two scenarios are called {variant.name!r}: give one of them another name")
+        run.scenarios[variant.name] = LoadCell("not_run", [ENDED_BEFORE])
+    run.scenarios |= {f"{scenario.name}: {what}": LoadCell("not_run", [why]) for what, why in plan.not_run.items()}
     return plan
 
 
-def _one(
+def _run_scenario(
     run: LoadRun,
-    scenario: Scenario,
-    plan: Plan,
+    scenario: RunnableScenario,
+    plan: LoadPlan,
     programs: dict[str, Path],
     path: Path,
     to_stderr: bool,
@@ -303,27 +305,27 @@ def _view() -> list[str]:
     return ["--plain" if os.environ.get("TERM") in (None, "", "dumb") else "--live"]
 
 
-def _folder_of(scenario: Scenario) -> Path | None:
+def _folder_of(scenario: RunnableScenario) -> Path | None:
     """A scenario of this checkout runs in it; a file is named from where the person is."""
     return ROOT if (SCENARIOS / f"{scenario.name}.toml").exists() else None
 
 
-def _cells(folder: Path, names: list[str], reason: str) -> dict[str, Cell]:
+def _cells(folder: Path, names: list[str], reason: str) -> dict[str, LoadCell]:
     """What came of planned runs. The first that left nothing has the reason why; those after it did not begin."""
-    cells: dict[str, Cell] = {}
+    cells: dict[str, LoadCell] = {}
     for name in names:
         cell = _stored(folder, name)
         ended = any(other.state == "invalid" and not other.result for other in cells.values())
-        cells[name] = cell or (Cell("not_run", [ENDED_BEFORE]) if ended else Cell("invalid", [reason]))
+        cells[name] = cell or (LoadCell("not_run", [ENDED_BEFORE]) if ended else LoadCell("invalid", [reason]))
     return cells
 
 
-def _stored(folder: Path, name: str) -> Cell | None:
+def _stored(folder: Path, name: str) -> LoadCell | None:
     """What the load tool stored of a run: its result, or why it was skipped."""
     without: dict[str, State] = {"skipped": "skipped", "failed": "invalid"}
     for what, state in without.items():
         if (folder / f"{name}.{what}").exists():
-            return Cell(state, [(folder / f"{name}.{what}").read_text(encoding="utf-8")])
+            return LoadCell(state, [(folder / f"{name}.{what}").read_text(encoding="utf-8")])
     found = next(
         (path for path in folder.glob("*.json") if re.fullmatch(rf"{re.escape(name)}-\d+-\d+", path.stem)), None
     )
@@ -332,17 +334,17 @@ def _stored(folder: Path, name: str) -> Cell | None:
     try:
         raw = serialization.load(dict[str, Any], found)
         loads.check_format(raw, found)
-        result = serialization.parse(loads.Result, raw)
+        result = serialization.parse(loads.LoadResult, raw)
     except serialization.Malformed as error:
-        return Cell("invalid", [f"its result is damaged: {error}"])
+        return LoadCell("invalid", [f"its result is damaged: {error}"])
     state = "invalid" if result.validity == "invalid" else "ran"
     try:
-        return Cell(state, result.broken, raw, curves(result, found.with_suffix(".hlog")))
-    except Complaint as complaint:
-        return Cell(state, [*result.broken, f"without curves: {complaint}"], raw)
+        return LoadCell(state, result.broken, raw, curves(result, found.with_suffix(".hlog")))
+    except UserError as complaint:
+        return LoadCell(state, [*result.broken, f"without curves: {complaint}"], raw)
 
 
-def curves(result: loads.Result, log: Path) -> dict[str, dict[str, list[loads.Quantile]]]:
+def curves(result: loads.LoadResult, log: Path) -> dict[str, dict[str, list[loads.Quantile]]]:
     """By operation and by kind of time; in the log a tag is `operation.kind`, the operation as in a URL."""
     tags = {
         (cell.operation, kind): f"{quote(cell.operation, safe='')}.{kind}"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.places import LOCK
 
 _held: list[TextIO] = []
@@ -23,7 +23,7 @@ def alone() -> Iterator[None]:
     try:
         file = LOCK.open("a+", encoding="utf-8")
     except PermissionError:
-        raise Complaint(
+        raise UserError(
             f"{LOCK} belongs to another user: remove it, or set XDG_CACHE_HOME to a folder of yours"
         ) from None
     with file:
@@ -31,7 +31,7 @@ def alone() -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
-            raise Complaint(
+            raise UserError(
                 f"another run is under way on this machine (process {file.read().strip() or 'unknown'}): wait for it, or end it"
             ) from None
         file.truncate(0)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from run_benches import processes
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.store.runs import PROCESSOR, Machine
 
 
@@ -72,7 +72,7 @@ def check_same(there: Machine, what: str) -> None:
     here = describe(None)
     likeness = there.likeness(here)
     if not likeness.alike:
-        raise Complaint(f"{what} was begun on another machine: {likeness.words}; go on there, or begin anew")
+        raise UserError(f"{what} was begun on another machine: {likeness.words}; go on there, or begin anew")
     if other := there.other_kernel(here):
         print(f"{what} was begun under another kernel: {other}", file=sys.stderr)
 
@@ -112,7 +112,7 @@ def _operating_system() -> str:
 
 def _virtualisation() -> str | None:
     try:
-        done = processes.told(["systemd-detect-virt"])
+        done = processes.captured(["systemd-detect-virt"])
         return done.stdout.strip() or None
     except OSError:
         return "yes" if re.search(r"^flags\s*:.*\bhypervisor\b", _read("/proc/cpuinfo"), re.MULTILINE) else None

@@ -1,21 +1,18 @@
-"""Carrying out a plan: one job after the other, each outcome stored before the next begins.
-
-Why so often: a run is stopped by hand, by a full disk or by a crash of what it measures, and none of these may cost
-more than the job under way. A row that fails in one process is invalid for the whole run, whatever the other processes
-measured: those that pass are no fair sample of all.
+"""Carrying out the plan of a run. A row that fails in one process is invalid for the whole run, whatever the other
+processes measured: those that pass are no fair sample of all.
 """
 
 import math
-import time
+from functools import partial
 from pathlib import Path
 
-from run_benches import interrupts, scratch
+from run_benches import scratch
 from run_benches.measure import jobs, plan
 from run_benches.measure.build import Found, Suite
 from run_benches.measure.families import Tuple
-from run_benches.measure.jobs import Outcome, RunContext
-from run_benches.measure.plan import Costs, Job
-from run_benches.progress import Line, duration
+from run_benches.measure.job_loop import Failures, JobLoop, Task, invalid
+from run_benches.measure.jobs import JobOutcome, RunContext
+from run_benches.measure.plan import PlannedJob
 from run_benches.stats import estimates
 from run_benches.store import runs
 from run_benches.store.runs import Bench, Family, Measure, Ratio, Run, Turns
@@ -27,71 +24,64 @@ class Measurement:
     def __init__(self, run: Run, path: Path, suites: dict[str, Suite], timeout_s: float) -> None:
         self._run, self._path = run, path
         self._benches = run.benches | run.sentinels
-        self._context = RunContext(suites, run.design, path.with_suffix(""), timeout_s, self._tick)
-        self._costs = Costs()
-        self._line = Line()
-        self._earlier_s, self._began = run.seconds, time.monotonic()
-        self._under_way = ("", 0.0)
+        self._loop = JobLoop(run.design.order, self._store, timeout_s, run.seconds)
+        self._context = RunContext(suites, run.design, path.with_suffix(""), timeout_s, self._loop.tick)
 
-    def go(self) -> None:
-        """Does every job that is not done yet. What stands on disk is whole at every moment, also when this is
-        interrupted."""
-        self._store()
+    def carry_out(self) -> None:
+        """Does every job that is not done yet."""
         try:
-            with self._line:
+            with self._loop:
                 self._all_rounds()
         finally:
-            self._costs.store()
             scratch.remove(*(self._context.folder / folder for folder in jobs.SCRATCH))
         self._run.complete = True
-        self._store()
+        self._loop.store()
 
     def _all_rounds(self) -> None:
-        run, done = self._run, {job.name for job in self._run.design.order}
-        for round_of_jobs in plan.rounds(run.design, self._benches, run.families, run.ratios):
-            todo = [job for job in round_of_jobs if job.name not in done]
-            if todo and self._time_is_up(todo):
-                self._line.say(
-                    f"the time is up after {todo[0].round} of {run.design.tuples} tuples; the contrasts are of these"
+        run = self._run
+        for number, round_of_jobs in enumerate(plan.rounds(run.design, self._benches, run.families, run.ratios)):
+            todo = self._loop.left([self._task(job) for job in round_of_jobs])
+            if todo and self._time_is_up(number, todo):
+                self._loop.line.say(
+                    f"the time is up after {number} of {run.design.tuples} tuples; the contrasts are of these"
                 )
                 return
-            while todo:
-                self._one(todo.pop(0), todo)
+            self._loop.carry_out(todo, partial(self._later_s, number + 1))
 
-    def _time_is_up(self, todo: list[Job]) -> bool:
-        enough = todo[0].round >= plan.fewest_rounds(self._run.design)
-        budget_s = self._run.design.budget_s
-        return enough and budget_s is not None and self._spent_s() + self._expected_s(todo) > 1.05 * budget_s
+    def _time_is_up(self, number: int, todo: list[Task]) -> bool:
+        design = self._run.design
+        if design.budget_s is None or number < plan.fewest_rounds(design):
+            return False
+        return self._loop.spent_s + sum(task.expected_s() for task in todo) > 1.05 * design.budget_s
 
-    def _one(self, job: Job, later: list[Job]) -> None:
-        began, expected_s = time.monotonic(), self._expected_s([job])
-        rounds_s = plan.seconds_of(
-            self._run.design, self._benches, self._run.families, self._run.ratios, self._costs, job.round + 1
+    def _later_s(self, first: int) -> float:
+        run = self._run
+        return plan.seconds_of(run.design, self._benches, run.families, run.ratios, self._loop.costs, first)
+
+    def _task(self, job: PlannedJob) -> Task:
+        run, is_tuple = self._run, job.kind == "tuple"
+        parts = len(run.families[job.subject].rows) + 1 if is_tuple else len(self._alone(job))
+        return Task(
+            job.name,
+            f"{'tuple' if is_tuple else 'process'} {job.round + 1} of {job.subject}",
+            lambda: plan.job_s(job, run.design, self._benches, run.families, self._loop.costs),
+            lambda deadline_s: self._measure(job, deadline_s),
+            (plan.remembered_by(run.design, job), parts),
+            lambda id, failure: f"{'the family of ' if is_tuple else ''}{invalid(id, failure)}",
         )
-        what = f"{'tuple' if job.kind == 'tuple' else 'process'} {job.round + 1} of {job.subject}"
-        parts = len(self._run.families[job.subject].rows) + 1 if job.kind == "tuple" else len(self._alone(job))
-        self._under_way = (what, began + expected_s + self._expected_s(later) + rounds_s)
-        outcome = self._do(job, 10 * expected_s + 2 * self._context.timeout_s)
-        seconds = time.monotonic() - began
-        if not outcome.failures:
-            subject = plan.remembered_by(self._run.design, job)
-            self._costs.learn(subject, self._costs.extra_s(subject) + (seconds - expected_s) / parts)
-        self._apply(job, outcome)
-        self._run.design.order.append(runs.Job(job.name, round(seconds, 3), outcome.failures))
-        self._store()
-        for id, failure in outcome.failures.items():
-            self._line.say(f"{'the family of ' if job.kind == 'tuple' else ''}{id} is invalid: {failure}")
 
-    def _alone(self, job: Job) -> list[str]:
+    def _alone(self, job: PlannedJob) -> list[str]:
         return plan.timeable(self._run.design, self._benches, job.round)[job.subject]
 
-    def _do(self, job: Job, deadline_s: float) -> Outcome:
-        self._tick()
+    def _measure(self, job: PlannedJob, deadline_s: float) -> Failures:
         if job.kind == "time":
-            return jobs.measure_layer(self._context, job, self._alone(job), deadline_s)
-        return jobs.measure_tuple(self._context, job, self._run.families[job.subject], deadline_s)
+            outcome = jobs.measure_layer(self._context, job, self._alone(job), deadline_s)
+        else:
+            outcome = jobs.measure_tuple(self._context, job, self._run.families[job.subject], deadline_s)
+        self._apply(job, outcome)
+        return outcome.failures
 
-    def _apply(self, job: Job, outcome: Outcome) -> None:
+    def _apply(self, job: PlannedJob, outcome: JobOutcome) -> None:
         run = self._run
         for id, point_ns in outcome.points_ns.items():
             _add_point(self._benches[id], point_ns)
@@ -119,19 +109,8 @@ class Measurement:
                 self._benches[name].state = "invalid"
                 self._benches[name].reasons.append(f"process {job.round + 1}: {failure}")
 
-    def _expected_s(self, todo: list[Job]) -> float:
-        return sum(plan.job_s(job, self._run.design, self._benches, self._run.families, self._costs) for job in todo)
-
-    def _spent_s(self) -> float:
-        return self._earlier_s + time.monotonic() - self._began
-
-    def _tick(self) -> None:
-        interrupts.raise_if_requested()
-        what, end = self._under_way
-        self._line.show(f"{duration(end - time.monotonic())} left: {what}")
-
-    def _store(self) -> None:
-        self._run.seconds = round(self._spent_s(), 1)
+    def _store(self, seconds: float) -> None:
+        self._run.seconds = seconds
         runs.write(self._run, self._path)
 
 

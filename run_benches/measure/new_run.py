@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from run_benches.analysis import figures
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.interrupts import until_stopped
 from run_benches.measure import build, machine, plan, provenance, selection
 from run_benches.measure.build import Suite
@@ -28,7 +28,7 @@ from run_benches.store.runs import Run, Scale
 
 
 @dataclass(frozen=True)
-class Wish:
+class RunRequest:
     """What is to be measured, as it was typed."""
 
     words: list[str] = field(default_factory=list)
@@ -40,19 +40,19 @@ class Wish:
     command: list[str] = field(default_factory=list)
 
 
-def measure(wish: Wish) -> tuple[Run, Path]:
+def measure(request: RunRequest) -> tuple[Run, Path]:
     """Measures anew; returns the run, which is not complete if it was interrupted."""
-    selection.check_layers([*wish.words, *wish.skip], layer_names())
+    selection.check_layers([*request.words, *request.skip], layer_names())
     with alone():
-        named = {word.partition("/")[0] for word in wish.words}
-        if named & set(features()) or (wish.scale == "full" and not named):
+        named = {word.partition("/")[0] for word in request.words}
+        if named & set(features()) or (request.scale == "full" and not named):
             # What their rows talk to; where one cannot be had, its rows are left out.
             brokers.environment()
-        needed = {layer for layer in on_demand() if any(selection.layer_fits(layer, word) for word in wish.words)}
-        suites = _suites(set() if wish.scale == "full" and not named else on_demand() - needed)
-        seed = secrets.randbits(32) if wish.seed is None else wish.seed
-        made = plan.make(suites, wish.words, wish.skip, wish.scale, wish.budget_s, seed, shares())
-        run = _new_run(wish, made, suites)
+        needed = {layer for layer in on_demand() if any(selection.layer_fits(layer, word) for word in request.words)}
+        suites = _suites(set() if request.scale == "full" and not named else on_demand() - needed)
+        seed = secrets.randbits(32) if request.seed is None else request.seed
+        made = plan.make(suites, request.words, request.skip, request.scale, request.budget_s, seed, shares())
+        run = _new_run(request, made, suites)
         path = stored_file.new(RUNS, "", run.tool.commit[:9])
         _announce(made, path)
         if not made.design.linked_anew:
@@ -60,7 +60,7 @@ def measure(wish: Wish) -> tuple[Run, Path]:
                 "not every bench can be linked anew (lld is missing: apt-get install lld): intervals leave out what the placement of code does",
                 file=sys.stderr,
             )
-        return _go(run, path, suites, wish.timeout_s)
+        return _carry_out(run, path, suites, request.timeout_s)
 
 
 def resume(name: str | None, timeout_s: float) -> tuple[Run, Path]:
@@ -68,22 +68,22 @@ def resume(name: str | None, timeout_s: float) -> tuple[Run, Path]:
     path = runs.find(name) if name else _last_incomplete()
     run = runs.load(path)
     if run.complete:
-        raise Complaint(f"{shown(path)} is complete; there is nothing to resume")
+        raise UserError(f"{shown(path)} is complete; there is nothing to resume")
     machine.check_same(run.machine, shown(path))
     with alone():
         suites = {suite.layer: suite for suite in _suites(on_demand() - set(run.binaries)).values()}
         for layer, binary in run.binaries.items():
             if layer not in suites or suites[layer].binary().sha256 != binary.sha256:
-                raise Complaint(
+                raise UserError(
                     f"the bench {layer} is not the binary that {shown(path)} began with: check out {run.tool.commit[:9]} again, or start a new run"
                 )
         print(f"going on with {shown(path)}: {len(run.design.order)} jobs are done", file=sys.stderr)
-        return _go(run, path, suites, timeout_s)
+        return _carry_out(run, path, suites, timeout_s)
 
 
-def _go(run: Run, path: Path, suites: dict[str, Suite], timeout_s: float) -> tuple[Run, Path]:
+def _carry_out(run: Run, path: Path, suites: dict[str, Suite], timeout_s: float) -> tuple[Run, Path]:
     with until_stopped(shlex.join(run.command) if run.command[1:2] == ["renew"] else "run-benches.py --resume"):
-        Measurement(run, path, suites, timeout_s).go()
+        Measurement(run, path, suites, timeout_s).carry_out()
     return runs.load(path), path
 
 
@@ -96,22 +96,22 @@ def _last_incomplete() -> Path:
     for path in reversed(runs.stored_runs()):
         if not runs.load(path).complete:
             return path
-    raise Complaint("no run was interrupted; there is nothing to resume")
+    raise UserError("no run was interrupted; there is nothing to resume")
 
 
-def _new_run(wish: Wish, made: Plan, suites: dict[str, Suite]) -> Run:
+def _new_run(request: RunRequest, made: Plan, suites: dict[str, Suite]) -> Run:
     involved = {cell.layer for cell in made.design.plan}
-    everything = not wish.words and not wish.skip
+    everything = not request.words and not request.skip
     used = {layer: suite for layer, suite in suites.items() if layer in involved}
     file_system = next((suite.facts.process.get("file_system") for suite in suites.values()), None)
     return Run(
         schema=runs.SCHEMA,
         name=None,
         tool=provenance.tool(),
-        command=["run-benches.py", *wish.command],
+        command=["run-benches.py", *request.command],
         started=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         seconds=0.0,
-        scale="budget" if wish.budget_s is not None else wish.scale,
+        scale="budget" if request.budget_s is not None else request.scale,
         complete=False,
         partial=None if everything else sorted(involved - {SENTINELS}),
         machine=machine.describe(file_system),

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from run_benches import serialization
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.measure import families, selection
 from run_benches.measure.build import Suite
 from run_benches.measure.layers import SENTINELS
@@ -84,7 +84,7 @@ SENTINEL_PROCESSES = 3
 
 
 @dataclass(frozen=True)
-class Job:
+class PlannedJob:
     """One process over the rows of a layer that have no partner (`time`), or one tuple of a family (`tuple`)."""
 
     round: int
@@ -303,7 +303,7 @@ def _spend(plan: Plan, most_tuples: int, limited: bool) -> None:
     costs, seconds, benches = Costs(), plan.design.budget_s, plan.benches | plan.sentinels
     plan.seconds = seconds_of(plan.design, benches, plan.families, plan.ratios, costs)
     if limited and seconds is not None and plan.seconds > 1.1 * seconds:
-        raise Complaint(
+        raise UserError(
             f"the smallest run of these rows takes about {duration(plan.seconds)}: name fewer layers, or a larger --budget"
         )
     round_s = sum(tuple_s(plan.design, name, plan.families[name], costs) for name in unfinished(plan.families))
@@ -351,14 +351,14 @@ def timeable(design: Design, benches: dict[str, Bench], number: int) -> dict[str
 
 def rounds(
     design: Design, benches: dict[str, Bench], found: dict[str, Family], ratios: Mapping[str, Ratio]
-) -> Iterator[list[Job]]:
+) -> Iterator[list[PlannedJob]]:
     """The jobs, round by round; within a round in an order that the seed decides. Later rounds leave out what has
     failed meanwhile, and the last ones what is narrow."""
     tuples = max(design.tuples, design.wide_tuples) if found else 0
     for number in range(max(design.processes, design.workload_processes, design.sentinel_processes, tuples)):
-        jobs = [Job(number, "time", layer) for layer in timeable(design, benches, number)]
+        jobs = [PlannedJob(number, "time", layer) for layer in timeable(design, benches, number)]
         jobs += [
-            Job(number, "tuple", name)
+            PlannedJob(number, "tuple", name)
             for name in unfinished(found)
             if number < design.tuples or (number < tuples and is_wide(found[name], ratios))
         ]
@@ -391,15 +391,15 @@ def _of_layer(design: Design, layer: str) -> str:
 
 def tuple_s(design: Design, name: str, family: Family, costs: Costs) -> float:
     """What one tuple of a family takes."""
-    return (len(family.rows) + 1) * (design.lane_s + costs.extra_s(remembered_by(design, Job(0, "tuple", name))))
+    return (len(family.rows) + 1) * (design.lane_s + costs.extra_s(remembered_by(design, PlannedJob(0, "tuple", name))))
 
 
-def remembered_by(design: Design, job: Job) -> str:
+def remembered_by(design: Design, job: PlannedJob) -> str:
     """What the cost of a job is remembered by."""
     return f"lane of {job.subject} for {design.lane_s:g} s" if job.kind == "tuple" else _of_layer(design, job.subject)
 
 
-def job_s(job: Job, design: Design, benches: dict[str, Bench], found: dict[str, Family], costs: Costs) -> float:
+def job_s(job: PlannedJob, design: Design, benches: dict[str, Bench], found: dict[str, Family], costs: Costs) -> float:
     """What a job takes."""
     if job.kind == "tuple":
         return tuple_s(design, job.subject, found[job.subject], costs)

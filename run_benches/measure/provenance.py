@@ -55,7 +55,7 @@ def how_built() -> Build:
 
 def _said(*command: str) -> str:
     try:
-        done = processes.told(command, cwd=ROOT)
+        done = processes.captured(command, cwd=ROOT)
     except OSError:
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""

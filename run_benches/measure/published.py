@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.measure import build
 from run_benches.measure.layers import layer_names
 from run_benches.places import ROOT
@@ -35,7 +35,7 @@ def read(path: Path) -> dict[str, list[str]]:
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError) as error:
-        raise Complaint(f"{path.name} cannot be read: {error}") from error
+        raise UserError(f"{path.name} cannot be read: {error}") from error
     promised: dict[str, list[str]] = {}
     for table, rows in tables.items():
         for row, ids in rows.items() if isinstance(rows, dict) else [("", None)]:
@@ -44,7 +44,7 @@ def read(path: Path) -> dict[str, list[str]]:
                 or not ids
                 or not all(isinstance(id, str) and id.count("/") == 3 for id in ids)
             ):
-                raise Complaint(
+                raise UserError(
                     f"{path.name}: [{table}] {row!r} must be a list of full ids, LAYER/OPERATION/SUBJECT/CASE"
                 )
             promised[f"{table}: {row}"] = ids

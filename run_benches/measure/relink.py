@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from run_benches import processes, scratch
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.places import shown
 from run_benches.setup import build_failure
 
@@ -92,9 +92,9 @@ class Link:
             )
 
     def _call(self, path: Path, words: list[str], said: str) -> None:
-        done = processes.told(["cc", *words], said)
+        done = processes.captured(["cc", *words], said)
         if done.returncode != 0:
-            raise Complaint(
+            raise UserError(
                 f"{path.name} cannot be linked anew in {shown(path.parent)}: {build_failure.reason(done.stderr.splitlines())}"
             )
 

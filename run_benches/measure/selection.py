@@ -8,14 +8,14 @@ import difflib
 import fnmatch
 from collections.abc import Iterable
 
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 
 
 def check_layers(words: list[str], layers: list[str], commands: Iterable[str] = ()) -> None:
     """Complains about the first word whose layer is none."""
     for word in words:
         if not any(layer_fits(layer, word) for layer in layers):
-            raise Complaint(
+            raise UserError(
                 f"no layer, row or command {word!r}{_nearest(word, [*layers, *commands])}; to see all: run-benches.py list"
             )
 
@@ -25,7 +25,7 @@ def check_rows(words: list[str], ids: list[str]) -> None:
     for word in words:
         if not any(matches(id, word) for id in ids):
             names = {"/".join(id.split("/")[:depth]) for id in ids for depth in (1, 2, 3, 4)}
-            raise Complaint(
+            raise UserError(
                 f"no row {word!r}{_nearest(word, sorted(names))}; to see all: run-benches.py list {word.partition('/')[0]}"
             )
 

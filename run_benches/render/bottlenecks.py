@@ -202,12 +202,12 @@ def next_steps(source: Source) -> list[str]:
 
 def section(source: Source) -> list[str]:
     """The page: a table for each rule."""
-    lines = [line for of_machine in source.found.of_each_machine for rule in rules(of_machine) for line in _told(rule)]
+    lines = [line for of_machine in source.found.of_each_machine for rule in rules(of_machine) for line in _table(rule)]
     words = "Derived from the figures by rules that were stated before the run. What a rule names is where time is, not yet why."
     return ["# Bottlenecks", "", words, "", *source.block("bottlenecks", lines)]
 
 
-def _told(rule: Rule) -> Iterator[str]:
+def _table(rule: Rule) -> Iterator[str]:
     yield from (f"**{rule.words[0].upper()}{rule.words[1:]}**", "")
     if not rule.looked_at:
         yield from (f"{figures.NOT_RUN}: the run has no figure that the rule applies to", "")

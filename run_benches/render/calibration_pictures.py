@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from run_benches.analysis import figures
-from run_benches.calibrate.error_rates import USUAL_TOOLS, Condition, Power, Rate, Results
+from run_benches.calibrate.error_rates import USUAL_TOOLS, Condition, ErrorRates, Power, Rate
 from run_benches.render.calibration_report import counted
 from run_benches.render.pictures import INK, PALE, SERIES, Picture, canvas, room
 
@@ -24,7 +24,7 @@ _ROWS = 16
 """Height of a picture whose axis is no list, in lines."""
 
 
-def pictures(results: Results) -> list[Picture]:
+def pictures(results: ErrorRates) -> list[Picture]:
     """Those for which there are figures."""
     conditions = {name: one for name, one in results.conditions.items() if one.comparisons}
     if not conditions:

@@ -8,7 +8,7 @@ with what it was counted over and how far it may be off.
 from collections.abc import Sequence
 
 from run_benches.analysis import figures
-from run_benches.calibrate.error_rates import Condition, Planted, Rate, Results
+from run_benches.calibrate.error_rates import Condition, ErrorRates, Planted, Rate
 from run_benches.render import tables
 from run_benches.render.tables import Column
 
@@ -74,7 +74,7 @@ def counted(rate: Rate) -> str:
     return f"{rate.count} of {rate.of}: {bounds}"
 
 
-def summary(results: Results) -> str:
+def summary(results: ErrorRates) -> str:
     """All of it for a terminal, the goals last."""
     return (
         "\n".join(_on_terminal(title, columns, body) for title, columns, body in _tables(results) if body)
@@ -83,19 +83,19 @@ def summary(results: Results) -> str:
     )
 
 
-def sentence(results: Results) -> str:
+def sentence(results: ErrorRates) -> str:
     """What is known of our own errors, for the README: a line for each goal that was counted."""
     lines = [f"* {goal.name}: {counted(goal.rate)}" for goal in results.goals if goal.rate.of]
     return "\n".join([f"Pairs of one revision with itself, {', '.join(results.conditions)}:", "", *lines])
 
 
-def goals(results: Results) -> list[str]:
+def goals(results: ErrorRates) -> list[str]:
     """What the performance page opens with: how much was counted, and the goals with what was found. Lines of Markdown."""
     _, columns, body = _tables(results)[-1]
     return [_census(results), "", *tables.markdown(columns, body), ""]
 
 
-def section(results: Results) -> list[str]:
+def section(results: ErrorRates) -> list[str]:
     """All that was counted, and what the counts do not say, as lines of Markdown."""
     lines: list[str] = []
     for title, columns, body in reversed(_tables(results)[:-1]):
@@ -104,7 +104,7 @@ def section(results: Results) -> list[str]:
     return [*lines, *(f"* {limit}" for limit in LIMITS), ""]
 
 
-def _census(results: Results) -> str:
+def _census(results: ErrorRates) -> str:
     pairs = sum(condition.rounds * condition.rows for condition in results.conditions.values())
     whole = figures.plural(len(results.comparisons), "comparison")
     outcomes = ", ".join(f"{count} {outcome}" for outcome, count in results.outcomes.items())
@@ -117,7 +117,7 @@ def _census(results: Results) -> str:
     return f"{pairs} pairs of {revision} with itself in {results.hours:g} h of measuring; {whole} carried out whole{f' ({outcomes})' if outcomes else ''}{failed}"
 
 
-def _tables(results: Results) -> list[tuple[str, Sequence[str], list[list[str]]]]:
+def _tables(results: ErrorRates) -> list[tuple[str, Sequence[str], list[list[str]]]]:
     conditions = list(results.conditions.items())
     return [
         (

@@ -25,7 +25,7 @@ from run_benches.render import tables
 from run_benches.render.tables import Column
 from run_benches.stats import estimates, judge
 from run_benches.stats.judge import AllocationVerdict, Judgement, Verdict
-from run_benches.store.comparisons import Allocations, Comparison, Control, Row, Side
+from run_benches.store.comparisons import Allocations, ComparedRow, ComparedSide, Comparison, Control
 
 LONGEST_COMMENT = 60_000
 """Characters; GitHub takes 65 536."""
@@ -36,9 +36,11 @@ VERDICTS: tuple[Verdict, ...] = ("slower", "faster", "same", "can't tell")
 
 ALLOCATION_VERDICTS: tuple[AllocationVerdict, ...] = ("more allocations", "fewer allocations")
 
-Ending = Literal["unfinished", "contaminated", "slower", "more allocations", "invalid", "nothing", "not run", "fine"]
+ComparisonEnding = Literal[
+    "unfinished", "contaminated", "slower", "more allocations", "invalid", "nothing", "not run", "fine"
+]
 
-EXITS: dict[Ending, Exit] = {
+EXITS: dict[ComparisonEnding, Exit] = {
     "unfinished": Exit.NOTHING,
     "contaminated": Exit.NOTHING,
     "slower": Exit.FAILED,
@@ -130,7 +132,7 @@ def headline(comparison: Comparison) -> str:
             return f"nothing is slower: {counted}"
 
 
-def _ending(comparison: Comparison) -> Ending:
+def _ending(comparison: Comparison) -> ComparisonEnding:
     counts = census(comparison)
     if not comparison.complete:
         return "unfinished"
@@ -150,7 +152,7 @@ def _ending(comparison: Comparison) -> Ending:
     return "not run" if counts["not run"] else "fine"
 
 
-def _end(row: Row) -> str:
+def _end(row: ComparedRow) -> str:
     if row.allocations:
         return row.allocations.verdict
     if row.state == "judged":
@@ -216,13 +218,13 @@ def sections(comparison: Comparison, path: Path | None = None) -> Iterator[Secti
     yield Section("cost", _cost(comparison, path))
 
 
-def _judged(comparison: Comparison, verdict: Verdict) -> list[tuple[str, Row]]:
+def _judged(comparison: Comparison, verdict: Verdict) -> list[tuple[str, ComparedRow]]:
     """The rows of a verdict, the largest change first."""
     found = [(id, row) for id, row in comparison.rows.items() if _end(row) == verdict]
     return sorted(found, key=lambda entry: -abs(_judgement(entry[1]).estimate))
 
 
-def _judgement(row: Row) -> Judgement:
+def _judgement(row: ComparedRow) -> Judgement:
     assert row.judgement is not None
     return row.judgement
 
@@ -231,14 +233,14 @@ def _compared(comparison: Comparison) -> list[str]:
     return [_side("A", comparison.a), _side("B", comparison.b), f"by: {' '.join(comparison.command)}"]
 
 
-def _side(letter: str, side: Side) -> str:
+def _side(letter: str, side: ComparedSide) -> str:
     benches = "" if side.benches_of == side.commit else f", with the benches of {side.benches_of[:9]}"
     settings = "".join(f", {name}={value}" for name, value in side.settings.items())
     features = f", features {' '.join(side.features)}" if side.features else ""
     return f"{letter}: {side.name} ({side.commit[:9]}{'+changes' if side.dirty else ''}{benches}{settings}{features})"
 
 
-def _cells(id: str, row: Row) -> list[str]:
+def _cells(id: str, row: ComparedRow) -> list[str]:
     judgement = _judgement(row)
     said = effects.verdict(judgement)
     change = (
@@ -259,7 +261,7 @@ def _count_cells(id: str, counted: Allocations) -> list[str]:
     ]
 
 
-def _times(row: Row) -> str:
+def _times(row: ComparedRow) -> str:
     """`1.021 -> 1.063 us`: the medians of A and of B over pairs, with a digit more than usual, since they differ by
     little."""
     points = row.pairs or row.screen
@@ -270,7 +272,7 @@ def _times(row: Row) -> str:
     return f"{figures.significant(before / factor, 4)} -> {figures.significant(after / factor, 4)} {unit}"
 
 
-def _notes(row: Row) -> Iterator[str]:
+def _notes(row: ComparedRow) -> Iterator[str]:
     judgement = _judgement(row)
     if said := witnesses.phrase(judgement, row.witness, row.facts):
         yield said
@@ -280,12 +282,12 @@ def _notes(row: Row) -> Iterator[str]:
         yield f"{figures.plural(len(row.refusals), 'pair')} run again ({row.refusals[-1]})"
 
 
-def _needed(row: Row) -> str:
+def _needed(row: ComparedRow) -> str:
     needed = _judgement(row).pairs_needed
     return "no number would do" if needed is None else f"about {needed}"
 
 
-def _folded(same: list[tuple[str, Row]]) -> str:
+def _folded(same: list[tuple[str, ComparedRow]]) -> str:
     told = [
         (judgement.high - judgement.low, id, judgement)
         for id, row in same

@@ -30,8 +30,8 @@ from pathlib import Path
 from run_benches import files, places, repository, serialization
 from run_benches.analysis import figures
 from run_benches.analysis.findings import Findings
-from run_benches.calibrate.error_rates import Results
-from run_benches.errors import Complaint, Exit
+from run_benches.calibrate.error_rates import ErrorRates
+from run_benches.errors import Exit, UserError
 from run_benches.measure import provenance
 from run_benches.places import shown
 from run_benches.render import (
@@ -78,15 +78,15 @@ def main(
     source = run_path or reference()
     page = output or (PAGE if _is_reference(source) else places.RUNS / source.stem / MAIN)
     if page.resolve() == PAGE.resolve() and not _is_reference(source):
-        raise Complaint(f"{shown(PAGE)} is rendered from {shown(reference())} alone; give another --output")
+        raise UserError(f"{shown(PAGE)} is rendered from {shown(reference())} alone; give another --output")
     if check and not source.exists() and not page.exists():
         print(f"not rendered yet: there is neither {shown(source)} nor {shown(page)}; measure: run-benches.py renew")
         return Exit.ERROR
     if not source.exists():
-        raise Complaint(_no_run(source, page), Exit.FAILED if check else Exit.ERROR)
+        raise UserError(_no_run(source, page), Exit.FAILED if check else Exit.ERROR)
     if reason := repository.refusal():
         if check:
-            raise Complaint(
+            raise UserError(
                 f"the pages cannot be checked: whether what they speak of has changed is not known ({reason})",
                 Exit.NOTHING,
             )
@@ -113,7 +113,7 @@ def contents(
     compared = {path.stem: load_comparisons.load(path) for path in load_comparisons.kept()} if is_reference else {}
     blind = [check.rule for check in found.checks if check.is_blind] if len(found.of_each_machine) == 1 else []
     if blind:
-        raise Complaint(
+        raise UserError(
             f"{shown(source)}: a cross-check looked at nothing, though there are rows of its kind: {'; '.join(blind)}"
         )
     drawn = [
@@ -139,7 +139,7 @@ def _screenshots() -> list[Screenshot]:
 
 def _stale(
     parts: Mapping[str, Findings],
-    calibration: Results | None,
+    calibration: ErrorRates | None,
     tested: Mapping[str, LoadRun],
     compared: Mapping[str, LoadComparison],
 ) -> dict[str, bool | None]:
@@ -200,7 +200,7 @@ class Rendered:
             for stray in self._strays():
                 stray.unlink()
         except OSError as error:
-            raise Complaint(
+            raise UserError(
                 f"cannot write {shown(self.page)}: {error.strerror}; make room or give another --output"
             ) from error
         others = f" and {figures.plural(len(self._beside), 'page')} in {shown(self.beside)}"
@@ -297,12 +297,12 @@ class Rendered:
         return f"python3 run-benches.py document{named}"
 
 
-def _readme(calibration: Results | None) -> str:
+def _readme(calibration: ErrorRates | None) -> str:
     """The README with what the calibration says in its block."""
     before, begin, rest = _stored(README).partition("<!-- BEGIN calibration:")
     _, end, after = rest.partition("<!-- END calibration -->\n")
     if not begin or not end:
-        raise Complaint(
+        raise UserError(
             f"{shown(README)} has no block for what the calibration says: <!-- BEGIN calibration: .. --> to <!-- END calibration -->"
         )
     found = (
@@ -318,7 +318,7 @@ def _stored(path: Path) -> str:
     try:
         return path.read_bytes().decode("utf-8", errors="replace") if path.exists() else ""
     except OSError as error:
-        raise Complaint(f"cannot read {shown(path)}: {error.strerror}") from error
+        raise UserError(f"cannot read {shown(path)}: {error.strerror}") from error
 
 
 def _ours(path: Path) -> bool:
@@ -336,14 +336,14 @@ def _block_around(lines: Sequence[str], number: int) -> str:
     return ""
 
 
-def _calibration(path: Path) -> Results | None:
+def _calibration(path: Path) -> ErrorRates | None:
     """What was found of our own error rates, if it was ever measured."""
     if not path.exists():
         return None
     try:
-        return serialization.load(Results, path)
+        return serialization.load(ErrorRates, path)
     except (OSError, serialization.Malformed) as error:
-        raise Complaint(
+        raise UserError(
             f"{shown(path)} is damaged ({error}); restore it, or write it anew: run-benches.py calibrate"
         ) from error
 

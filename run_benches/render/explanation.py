@@ -14,7 +14,7 @@ from run_benches.compare import witnesses
 from run_benches.measure import selection
 from run_benches.stats import judge
 from run_benches.stats.judge import Judgement
-from run_benches.store.comparisons import Allocations, Comparison, Design, Point, Row
+from run_benches.store.comparisons import Allocations, ComparedRow, Comparison, ComparisonDesign, PairPoint
 
 STRIP = 61
 """Characters of the plot of pairs; odd, so that no change is in the middle."""
@@ -40,7 +40,7 @@ def explain(comparison: Comparison, word: str) -> str:
     )
 
 
-def _row(comparison: Comparison, id: str, row: Row) -> Iterator[str]:
+def _row(comparison: Comparison, id: str, row: ComparedRow) -> Iterator[str]:
     judgement = row.judgement
     if row.allocations:
         yield from _allocations(comparison, id, row.allocations)
@@ -71,7 +71,7 @@ def _allocations(comparison: Comparison, id: str, counted: Allocations) -> Itera
     yield "Rule: the counts decide, which noise cannot touch; only more allocations are a failure. Other counts, or another limit, would change it."
 
 
-def _margin(row: Row) -> Iterator[str]:
+def _margin(row: ComparedRow) -> Iterator[str]:
     points = row.pairs or row.screen
     margin_ns = row.margin * statistics.median(point.a_ns for point in points) if points else 0.0
     where = (
@@ -82,7 +82,7 @@ def _margin(row: Row) -> Iterator[str]:
     yield f"Margin: a change within +-{100 * row.margin:.1f} % ({figures.time(margin_ns)} here) counts as the same; {where}."
 
 
-def _screen(row: Row, judgement: Judgement) -> Iterator[str]:
+def _screen(row: ComparedRow, judgement: Judgement) -> Iterator[str]:
     if row.screen:
         yield f"Screen: {figures.plural(len(row.screen), 'pair')} of processes, to find rows that are the same. Their changes, sorted:"
         yield from _plotted(row.screen, row.margin)
@@ -92,7 +92,7 @@ def _screen(row: Row, judgement: Judgement) -> Iterator[str]:
         yield "  Their 90 % interval is not within the margin, so the row is decided by fresh pairs alone: picked data would look odd again."
 
 
-def _decision(comparison: Comparison, id: str, row: Row, judgement: Judgement) -> Iterator[str]:
+def _decision(comparison: Comparison, id: str, row: ComparedRow, judgement: Judgement) -> Iterator[str]:
     clear = (
         f", after which rows that are clear end ({figures.percent(judge.EARLY_SHARE)} of each level)"
         if judgement.stage == "early look"
@@ -120,7 +120,7 @@ def _decision(comparison: Comparison, id: str, row: Row, judgement: Judgement) -
     yield f"  Rule: {_rule(comparison.design, row, judgement)}"
 
 
-def _plotted(points: list[Point], margin: float) -> Iterator[str]:
+def _plotted(points: list[PairPoint], margin: float) -> Iterator[str]:
     changes = sorted(point.effect for point in points)
     yield f"  {'  '.join(effects.change(change).removesuffix(' %') for change in changes)} (%)"
     yield f"  {strip(changes, margin)}"
@@ -144,7 +144,7 @@ def _place(at: float, reach: float) -> int:
     return round((at / reach + 1) / 2 * (STRIP - 1))
 
 
-def _rule(design: Design, row: Row, judgement: Judgement) -> str:
+def _rule(design: ComparisonDesign, row: ComparedRow, judgement: Judgement) -> str:
     within = f"the estimate is {'within' if abs(judgement.estimate) <= math.log1p(row.margin) else 'beyond'} the margin"
     told = judgement.p_adjusted is not None and judgement.p_adjusted <= _level(design, row)
     chance = f"the adjusted p is {'at most' if told else 'above'} {_level(design, row):g}"
@@ -162,7 +162,7 @@ def _same_interval(judgement: Judgement) -> str:
     return f"{figures.percent(1 - 2 * judgement.level)} interval"
 
 
-def _conditions(design: Design, id: str, row: Row) -> Iterator[str]:
+def _conditions(design: ComparisonDesign, id: str, row: ComparedRow) -> Iterator[str]:
     conditions = [point.unlike for point in row.pairs or row.screen if point.unlike]
     if conditions:
         largest = (
@@ -193,7 +193,7 @@ def _modes(judgement: Judgement) -> Iterator[str]:
         yield f"Outliers: {judgement.outliers} of {judgement.pairs} pairs lie beyond 10 scaled deviations; they count like the others."
 
 
-def _counts(row: Row, judgement: Judgement) -> Iterator[str]:
+def _counts(row: ComparedRow, judgement: Judgement) -> Iterator[str]:
     witness = row.witness
     if witness is None:
         return
@@ -210,7 +210,7 @@ def _counts(row: Row, judgement: Judgement) -> Iterator[str]:
         yield f"Counted an operation, which noise cannot touch ({agree}): {', '.join([*told, *absent])}. {said.capitalize()}."
 
 
-def _otherwise(design: Design, row: Row, judgement: Judgement) -> str:
+def _otherwise(design: ComparisonDesign, row: ComparedRow, judgement: Judgement) -> str:
     points = f"{100 * abs(abs(effects.share(judgement.estimate)) - row.margin):.1f} percentage points"
     match judgement.verdict:
         case "slower" | "faster":
@@ -228,11 +228,11 @@ def _otherwise(design: Design, row: Row, judgement: Judgement) -> str:
             )
 
 
-def _level(design: Design, row: Row) -> float:
+def _level(design: ComparisonDesign, row: ComparedRow) -> float:
     """Each try (`more`) has half the level of the one before."""
     return design.alpha * 0.5 ** _try(row)
 
 
-def _try(row: Row) -> int:
+def _try(row: ComparedRow) -> int:
     """The try that decided a row, from 0: each numbers its pairs from its own thousand on."""
     return row.pairs[0].pair // 1000 if row.pairs else 0

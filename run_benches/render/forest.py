@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from run_benches import files
 from run_benches.analysis import effects
-from run_benches.errors import Complaint, Exit
+from run_benches.errors import Exit, UserError
 from run_benches.render import pictures
 from run_benches.render.pictures import Picture
 from run_benches.stats.judge import Verdict
-from run_benches.store.comparisons import Comparison, Row
+from run_benches.store.comparisons import ComparedRow, Comparison
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,7 +42,7 @@ _LOOKS: dict[str, tuple[str, str]] = {
 }
 
 
-class Nothing(Complaint):
+class Nothing(UserError):
     """The comparison has nothing that can be drawn; what it found stands in its verdicts."""
 
 
@@ -62,7 +62,7 @@ def forest(comparison: Comparison, path: Path) -> None:
     files.write(path, pictures.drawn(Picture(path.stem, alt, shown, _draw)))
 
 
-def _dot(id: str, row: Row) -> _Dot | None:
+def _dot(id: str, row: ComparedRow) -> _Dot | None:
     found = row.judgement
     if found is None or found.verdict not in _LOOKS or found.low is None or found.high is None:
         return None

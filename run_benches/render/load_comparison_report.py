@@ -6,7 +6,7 @@ from run_benches.analysis import effects, figures
 from run_benches.progress import duration
 from run_benches.render.source import revision
 from run_benches.render.tables import Column
-from run_benches.store.load_comparisons import LoadComparison, Row, Side
+from run_benches.store.load_comparisons import LoadComparison, LoadRow, LoadSide
 from run_benches.store.loads import Counts
 
 COLUMNS = (
@@ -61,11 +61,11 @@ def _lost(counts: Counts) -> str:
     return f"{counts.scheduled - counts.ok} of {figures.plural(counts.scheduled, 'request')} ({told})"
 
 
-def _side(side: Side) -> str:
+def _side(side: LoadSide) -> str:
     return " ".join([f"{side.name} ({revision(side.commit, side.dirty)}):", side.scenario, *side.flags])
 
 
-def _line(name: str, row: Row) -> list[str]:
+def _line(name: str, row: LoadRow) -> list[str]:
     found = row.judgement
     middles = [_figure(row, statistics.median(values)) if values else figures.NOT_RUN for values in (row.a, row.b)]
     of = f"{row.times} time" if row.times else "CPU time" if row.kind == "server CPU per right answer" else "requests"
@@ -83,5 +83,5 @@ def _line(name: str, row: Row) -> list[str]:
     ]
 
 
-def _figure(row: Row, value: float) -> str:
+def _figure(row: LoadRow, value: float) -> str:
     return f"{value:.4f}" if row.kind == "requests per right answer" else figures.time(value)

@@ -16,7 +16,7 @@ from run_benches.render import load_pictures, tables
 from run_benches.render.pictures import Picture
 from run_benches.render.source import PICTURES, revision
 from run_benches.stats import estimates
-from run_benches.store.loads import Judged, LoadRun, Operation, Result, Statistics
+from run_benches.store.loads import Judged, LoadResult, LoadRun, Operation, Statistics
 
 QUANTILES = (0.5, 0.9, 0.95, 0.99, 0.995, 0.999)
 
@@ -249,7 +249,7 @@ def _servers(run: LoadRun) -> list[str]:
 
 
 def _of_servers(measured: Measured, alone: Measured) -> list[str]:
-    def beside(of: Callable[[Result], float | None]) -> str:
+    def beside(of: Callable[[LoadResult], float | None]) -> str:
         both = zip(map(of, measured.results), map(of, alone.results))
         ratio = estimates.ratio([one / other for one, other in both if one and other])
         return (
@@ -342,7 +342,7 @@ def _spread(values: Sequence[float], shown: Callable[[Spread], str]) -> str:
     return shown(found) if found else figures.NOT_RUN
 
 
-def _offered(result: Result) -> str:
+def _offered(result: LoadResult) -> str:
     seconds = result.window.arrivals_seconds
     return figures.amount(result.total.scheduled / seconds) if result.loop == "open" and seconds else "closed loop"
 
@@ -388,7 +388,7 @@ def _scenario(measured: Measured, drawn: Sequence[Picture]) -> list[str]:
     ]
 
 
-def _events(result: Result) -> list[str]:
+def _events(result: LoadResult) -> list[str]:
     """Events of a stream apart from requests; CPU for each of them, where all requests append."""
     of = {operation.name: operation.events for operation in result.scenario.operations}
     counted = [
@@ -420,7 +420,7 @@ def _events(result: Result) -> list[str]:
     return [*lines, both, ""]
 
 
-def _stages(result: Result) -> list[str]:
+def _stages(result: LoadResult) -> list[str]:
     if not result.stages:
         return []
     body = []
@@ -453,7 +453,7 @@ def _stages(result: Result) -> list[str]:
     return ["Stages, one after the other on one server:", "", *tables.markdown(columns, body), ""]
 
 
-def _deliveries(result: Result) -> list[str]:
+def _deliveries(result: LoadResult) -> list[str]:
     if result.subscribers is None:
         return []
     body = []
@@ -485,7 +485,7 @@ def _deliveries(result: Result) -> list[str]:
     ]
 
 
-def _multicasts(result: Result) -> list[str]:
+def _multicasts(result: LoadResult) -> list[str]:
     """Messages as their subscribers received them, over all and by the number of their targets."""
     found = result.multicasts
     if found is None:
@@ -548,7 +548,7 @@ _PROMISES = {
 }
 
 
-def _promises(result: Result) -> list[str]:
+def _promises(result: LoadResult) -> list[str]:
     if result.promises is None:
         return []
     body = [
@@ -633,7 +633,7 @@ def _quantile(found: Statistics | None, quantile: float) -> str:
     return BEYOND if value is None else figures.time(value)
 
 
-def _accounts(cells: Sequence[Operation], result: Result) -> list[str]:
+def _accounts(cells: Sequence[Operation], result: LoadResult) -> list[str]:
     weights = {operation.name: operation.weight for operation in result.scenario.operations}
     refuses = result.total.refused > 0
     columns = [

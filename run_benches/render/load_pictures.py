@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from run_benches.analysis import figures, load_figures
-from run_benches.analysis.load_figures import Measured, Point
+from run_benches.analysis.load_figures import Measured, RatePoint
 from run_benches.render.pictures import BLUE, INK, ORANGE, PALE, RED, SERIES, Picture, canvas, logarithmic, room
-from run_benches.store.loads import Cpu, LoadRun, Quantile, Result
+from run_benches.store.loads import Cpu, LoadResult, LoadRun, Quantile
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,7 +35,7 @@ class _Curve:
 class _OverTime:
     ok: list[int]
     lost: list[int]
-    offered: list[Point]
+    offered: list[RatePoint]
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def pictures(run: LoadRun) -> list[Picture]:
     return found + ([used] if used else [])
 
 
-def kind_of(result: Result) -> str:
+def kind_of(result: LoadResult) -> str:
     """The times that a loop has: response times exist in an open loop alone."""
     return "response" if result.loop == "open" else "service"
 
@@ -70,7 +70,7 @@ def curves(number: int, measured: Measured) -> Picture | None:
     return Picture(f"load-{number}-{kind}", alt, lines, _draw_curves) if lines else None
 
 
-def over_time(number: int, name: str, result: Result) -> Picture | None:
+def over_time(number: int, name: str, result: LoadResult) -> Picture | None:
     """Right answers a second, what failed or was dropped, where something was, and what was offered."""
     ok, lost, schedule = (
         load_figures.by_second(result),
@@ -95,7 +95,7 @@ def cpu(run: LoadRun) -> Picture | None:
     return Picture("load-cpu", alt, used, _draw_cpu) if used else None
 
 
-def _used(name: str, result: Result) -> list[_Used]:
+def _used(name: str, result: LoadResult) -> list[_Used]:
     sides: list[tuple[str, Cpu | None]] = [("client", result.processes.client), ("server", result.processes.server)]
     shares = [
         (side, cpu.user_seconds / result.window.seconds, cpu.system_seconds / result.window.seconds)

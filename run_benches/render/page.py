@@ -20,7 +20,7 @@ from run_benches.analysis.crud import VERBS, CrudLine
 from run_benches.analysis.findings import Findings
 from run_benches.analysis.held import counted_goals
 from run_benches.analysis.row import ACROSS, LAYERS, house_order
-from run_benches.calibrate.error_rates import Results
+from run_benches.calibrate.error_rates import ErrorRates
 from run_benches.measure.layers import header
 from run_benches.progress import duration
 from run_benches.render import (
@@ -58,7 +58,7 @@ _Section = Callable[[Source], list[str]]
 def render(
     found: Findings,
     headers: Mapping[str, str],
-    calibration: Results | None,
+    calibration: ErrorRates | None,
     main: str = MAIN,
     stale: Mapping[str, bool | None] = {},
     loads: Mapping[str, LoadRun] = {},
@@ -288,7 +288,7 @@ def _intervals(found: Findings) -> str:
     )
 
 
-def _calibration(found: Results | None) -> str:
+def _calibration(found: ErrorRates | None) -> str:
     if found is None:
         return "**Our own error rates have not been measured yet: `run-benches.py calibrate`.** Until then nobody knows how often `compare` is wrong."
     states = [goal.state for goal in found.goals]

@@ -9,7 +9,7 @@ from typing import Any
 from run_benches.analysis import figures
 from run_benches.render import tables
 from run_benches.render.source import Source, marked, origin, told_by
-from run_benches.store.loads import Cell, Checked
+from run_benches.store.loads import Checked, LoadCell
 
 NAME = "lake"
 
@@ -52,16 +52,16 @@ def measured(source: Source) -> list[str]:
     )
 
 
-def _names(found: dict[str, Cell]) -> list[str]:
+def _names(found: dict[str, LoadCell]) -> list[str]:
     return list(dict.fromkeys(check.name for cell in found.values() for check in _checks(cell)))
 
 
-def _checks(cell: Cell) -> list[Checked]:
+def _checks(cell: LoadCell) -> list[Checked]:
     result = cell.read()
     return result.checks if result else []
 
 
-def _table(found: dict[str, Cell], name: str) -> list[str]:
+def _table(found: dict[str, LoadCell], name: str) -> list[str]:
     """What a check says of each catalogue, side by side; of one that failed, why."""
     checks = {kind: check for kind, cell in found.items() for check in _checks(cell) if check.name == name}
     told = {kind: check.told if isinstance(check.told, dict) else {} for kind, check in checks.items()}

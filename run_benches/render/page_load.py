@@ -8,9 +8,9 @@ document is of benches inside one process. Side by side they stand in one table,
 from collections.abc import Sequence
 
 from run_benches.analysis import figures, load_findings
-from run_benches.analysis.load_findings import Step
+from run_benches.analysis.load_findings import RequestStep
 from run_benches.render import load_comparison_report, load_page, load_pictures, page_ladder, tables
-from run_benches.render.source import Measured, Source, marked, origin, told_by
+from run_benches.render.source import Source, Stored, marked, origin, told_by
 from run_benches.store import loads
 from run_benches.store.loads import LoadRun
 
@@ -53,7 +53,7 @@ def page(source: Source) -> list[str]:
 def measured(source: Source) -> list[str]:
     """When, at which revision and on which machine the scenarios and comparisons were measured, and whether the code
     has changed since."""
-    found: list[tuple[str, Measured, bool | None]] = [
+    found: list[tuple[str, Stored, bool | None]] = [
         (name, run, source.stale.get(f"load {name}", False)) for name, run in source.loads.items()
     ]
     found += [
@@ -81,7 +81,7 @@ def _turns(source: Source) -> list[str]:
     return found
 
 
-def _block(measured: Sequence[Measured], name: str, lines: list[str]) -> list[str]:
+def _block(measured: Sequence[Stored], name: str, lines: list[str]) -> list[str]:
     return marked(name, origin(measured), lines) if lines else []
 
 
@@ -141,7 +141,7 @@ def _beside(source: Source) -> list[str]:
     ]
 
 
-def _line(step: Step) -> list[str]:
+def _line(step: RequestStep) -> list[str]:
     rung = f"{step.request}: {_time(step.rung_ns)}" if step.request else "no such request"
     own = "of several operations" if step.own_ns is None else figures.time(step.own_ns)
     waited = "closed loop" if step.waited_ns is None else figures.added_time(step.waited_ns)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from run_benches.analysis import contradictions, figures
 from run_benches.analysis.findings import Findings
 from run_benches.analysis.row import Made, house_order
-from run_benches.calibrate.error_rates import Results
+from run_benches.calibrate.error_rates import ErrorRates
 from run_benches.progress import duration
 from run_benches.render import calibration_pictures, calibration_report, cells, conclusions, tables
 from run_benches.render.source import Source, marked, revision
@@ -129,7 +129,7 @@ def _error_rates(source: Source) -> list[str]:
     ]
 
 
-def calibration_origin(found: Results) -> str:
+def calibration_origin(found: ErrorRates) -> str:
     return f"{CALIBRATION} @ {revision(found.commit, found.dirty)}"
 
 

@@ -8,7 +8,7 @@ tuples in which the two took turns. An interval that holds one tells neither fro
 from collections.abc import Iterator, Sequence
 
 from run_benches.analysis import figures
-from run_benches.analysis.peers import Side
+from run_benches.analysis.peers import PeerRow
 from run_benches.analysis.row import Row
 from run_benches.render import cells, tables
 from run_benches.render.pictures import threads_on_cores
@@ -29,7 +29,7 @@ def section(source: Source) -> list[str]:
     return ["## Beside other systems", "", _WORDS, "", *source.block("peers", lines)]
 
 
-def _compact(source: Source, found: Sequence[Side]) -> list[str]:
+def _compact(source: Source, found: Sequence[PeerRow]) -> list[str]:
     columns = [
         "layer",
         "beside",
@@ -48,7 +48,7 @@ def _compact(source: Source, found: Sequence[Side]) -> list[str]:
     return tables.markdown(columns, body)
 
 
-def _outcomes(found: Sequence[Side]) -> list[str]:
+def _outcomes(found: Sequence[PeerRow]) -> list[str]:
     """How many rows end in which way, each by its own interval; those that took no turns end in none."""
     told = [side for side in found if side.contrast]
     outcomes = [side.faster() for side in told]
@@ -57,7 +57,7 @@ def _outcomes(found: Sequence[Side]) -> list[str]:
     ]
 
 
-def _ends(found: Sequence[Side]) -> list[str]:
+def _ends(found: Sequence[PeerRow]) -> list[str]:
     """The least and the greatest ratio, and the rows that have them."""
     held = sorted(
         ((side.contrast, side.ours) for side in found if side.contrast), key=lambda one: one[0].ratio().middle
@@ -81,7 +81,7 @@ def layer_tables(source: Source, layer: str) -> list[str]:
     ]
 
 
-def _table(source: Source, found: Sequence[Side], threads: int) -> Iterator[str]:
+def _table(source: Source, found: Sequence[PeerRow], threads: int) -> Iterator[str]:
     wanted = [side for side in found if side.ours.bench.facts.threads == threads]
     sized = any(row.bench.facts.bytes_per_operation for side in wanted for row in (side.ours, side.theirs))
     columns = [
@@ -100,12 +100,12 @@ def _table(source: Source, found: Sequence[Side], threads: int) -> Iterator[str]
     yield from (f"**{threads_on_cores(source.found.machine, threads)}**", "", *tables.markdown(columns, body), "")
 
 
-def _cells(source: Source, row: Row, side: Side | None, sized: bool) -> list[str]:
+def _cells(source: Source, row: Row, side: PeerRow | None, sized: bool) -> list[str]:
     """A line of the table; that of ours comes first, and is what the others are held against."""
     size = row.bench.facts.bytes_per_operation
     sizes = [figures.count(size) if size else "not counted"] if sized else []
     name = f"`{row.operation}/{row.case}`" if side is None else "the same"
-    ratio = _told(side) if side else "ours"
+    ratio = _ratio(side) if side else "ours"
     return [
         name,
         row.subject,
@@ -117,7 +117,7 @@ def _cells(source: Source, row: Row, side: Side | None, sized: bool) -> list[str
     ]
 
 
-def _told(side: Side) -> str:
+def _ratio(side: PeerRow) -> str:
     if side.contrast is None:
         return figures.NO_TURNS
     verdict = {"ours": ", ours faster", "theirs": ", ours slower"}.get(side.faster() or "", "")

@@ -29,7 +29,7 @@ from run_benches.analysis.figures import Spread
 from run_benches.analysis.findings import Findings
 from run_benches.analysis.held import Held, Standing
 from run_benches.analysis.ladder import ALONE, Rung
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.store.runs import Machine
 
 if TYPE_CHECKING:
@@ -491,7 +491,7 @@ def _matplotlib() -> Any:
         import matplotlib
         import matplotlib.figure
     except ImportError:
-        raise Complaint(
+        raise UserError(
             "pictures need matplotlib, which this Python has not: use .venv/bin/python, or install requirements.txt"
         ) from None
     return matplotlib

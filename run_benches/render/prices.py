@@ -57,8 +57,8 @@ def _writes_table(found: list[Write]) -> list[str]:
     body = []
     for write in found:
         base, each = write.cells[0], write.each()
-        added = [_told(write.added(count)) if count in write.cells else "" for count in counts]
-        body.append([f"`{write.name}`", cells.spread(base), _told(each), *added])
+        added = [_estimate(write.added(count)) if count in write.cells else "" for count in counts]
+        body.append([f"`{write.name}`", cells.spread(base), _estimate(each), *added])
     return tables.markdown(columns, body)
 
 
@@ -78,7 +78,7 @@ def _lookup_cells(source: Source, lookup: Lookup) -> list[str]:
     times = [cells.spread(row) if row else _NOT_MEASURED for row in (lookup.through, lookup.without)]
     saved = lookup.saved()
     name = cells.named(lookup.through) if lookup.through else f"`{lookup.id}`"
-    return [name, *times, _told(saved), *_break_even_cells(break_even(source.found.writes, lookup))]
+    return [name, *times, _estimate(saved), *_break_even_cells(break_even(source.found.writes, lookup))]
 
 
 def _break_even_cells(found: BreakEven | None) -> list[str]:
@@ -93,5 +93,5 @@ def _break_even_cells(found: BreakEven | None) -> list[str]:
     return [f"{figures.significant(found.reads_a_write)} ({bounds})", writes_each]
 
 
-def _told(found: Estimate | None) -> str:
+def _estimate(found: Estimate | None) -> str:
     return figures.added_estimate(found) if found else _NOT_MEASURED

@@ -25,7 +25,7 @@ from run_benches.store.loads import LoadRun
 from run_benches.store.runs import Machine
 
 if TYPE_CHECKING:
-    from run_benches.calibrate.error_rates import Results
+    from run_benches.calibrate.error_rates import ErrorRates
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Source:
     found: Findings
     headers: Mapping[str, str]
     pictures: Mapping[str, Picture]
-    calibration: "Results | None" = None
+    calibration: "ErrorRates | None" = None
     address: Address = Address()
     stale: Mapping[str, bool | None] = field(default_factory=dict)
     loads: Mapping[str, LoadRun] = field(default_factory=dict)
@@ -136,10 +136,10 @@ def marked(name: str, origin: str, lines: Sequence[str]) -> list[str]:
     return [f"<!-- BEGIN {name}: {origin} -->", "", "\n".join(lines).strip("\n"), "", f"<!-- END {name} -->", ""]
 
 
-Measured = Made | LoadRun | LoadComparison
+Stored = Made | LoadRun | LoadComparison
 
 
-def origin(measured: Sequence[Measured]) -> str:
+def origin(measured: Sequence[Stored]) -> str:
     """The commands that made runs, and their revisions; of several that were renewed each by itself, the command for
     all."""
     made: dict[str, dict[str, None]] = {}
@@ -151,7 +151,7 @@ def origin(measured: Sequence[Measured]) -> str:
     return "; ".join(f"{typed} @ {', '.join(revisions)}" for typed, revisions in made.items())
 
 
-def told_by(measured: Sequence[tuple[str, Measured, bool | None]]) -> list[str]:
+def told_by(measured: Sequence[tuple[str, Stored, bool | None]]) -> list[str]:
     """When, where and of which code each was measured, those together of which the same is told."""
     told: dict[str, list[str]] = {}
     for name, run, stale in measured:
@@ -179,7 +179,7 @@ def machine_words(machine: Machine) -> str:
     )
 
 
-def command(run: Measured) -> str:
+def command(run: Stored) -> str:
     """The command as one types it in the checkout, without the folders of whoever typed it."""
     return f"python3 {shlex.join([Path(run.command[0]).name, *run.command[1:]])}"
 

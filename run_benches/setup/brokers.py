@@ -13,7 +13,7 @@ import sysconfig
 from pathlib import Path
 
 from run_benches import processes
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.places import ROOT, VENV
 from run_benches.setup import packages
 
@@ -72,7 +72,9 @@ def tikv_double() -> str | None:
     own = {name: value for name, value in os.environ.items() if name not in ("GOFLAGS", "GOTOOLCHAIN")} | {
         "GOTOOLCHAIN": "local"
     }
-    done = processes.told([go, "build", "-mod=readonly", "-buildvcs=false", "-o", str(built), "."], cwd=DOUBLE, env=own)
+    done = processes.captured(
+        [go, "build", "-mod=readonly", "-buildvcs=false", "-o", str(built), "."], cwd=DOUBLE, env=own
+    )
     if done.returncode != 0:
         print(f"the double of TiKV cannot be built: {done.stderr.strip()}", file=sys.stderr)
         return None
@@ -114,7 +116,7 @@ def _found(
     def is_recent(program: str | None) -> bool:
         if not program or not Path(program).is_file():
             return False
-        version = re.search(pattern, processes.told([program, *asked]).stdout)
+        version = re.search(pattern, processes.captured([program, *asked]).stdout)
         return version is not None and (int(version[1]), int(version[2])) >= wanted
 
     if found := next(filter(is_recent, programs), None):
@@ -122,7 +124,7 @@ def _found(
     try:
         with packages.one_at_a_time():
             packages.install(sys.executable, requirements, [])
-    except Complaint as complaint:
+    except UserError as complaint:
         print(complaint, file=sys.stderr)
         return None
     return programs[-1] if is_recent(programs[-1]) else None

@@ -31,7 +31,7 @@ def found() -> str | None:
 def shown(browser: str, file: Path, profile: Path) -> tuple[str, str]:
     """The document as it stands once the browser has shown the file, and what the browser complained about."""
     options = [*OPTIONS, f"--user-data-dir={profile}", "--enable-logging=stderr", "--virtual-time-budget=10000"]
-    done = processes.told([browser, *options, "--dump-dom", file.as_uri()], limit_s=120)
+    done = processes.captured([browser, *options, "--dump-dom", file.as_uri()], limit_s=120)
     assert done.returncode == 0, done.stderr
     return done.stdout, "\n".join(line for line in done.stderr.splitlines() if "CONSOLE" in line)
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.places import CARGO_CONFIG, shown
 from run_benches.setup import rocksdb_build
 
@@ -41,7 +41,7 @@ def check_settings(folder: Path, host: str, applies: Callable[[str], bool]) -> N
     says of a table under [target] whether it is for this machine."""
     names = [name for name, value in os.environ.items() if _refused(name, value, host)]
     if names:
-        raise Complaint(
+        raise UserError(
             f"{names[0]} is set, which would compile RocksDB a second time, in another way: unset {' '.join(names)} (flags stand in .cargo/config.toml)"
         )
     for file, config in _above(folder):
@@ -49,7 +49,7 @@ def check_settings(folder: Path, host: str, applies: Callable[[str], bool]) -> N
             named = keys if keys[0] != "target" else ("target", host, *keys[2:]) if applies(keys[1]) else ()
             variable = keys[1] if keys[0] == "env" else "_".join(("CARGO", *named)).upper().replace("-", "_")
             if _refused(variable, value, host):
-                raise Complaint(
+                raise UserError(
                     f"{file} sets {'.'.join(keys)}, which would compile RocksDB a second time, in another way: take it out there (flags stand in .cargo/config.toml)"
                 )
 
@@ -68,7 +68,7 @@ def check_variables(folder: Path, target: Path, host: str) -> None:
         if now.get(name) != value
     ]
     if changed:
-        raise Complaint(
+        raise UserError(
             f"RocksDB in {shown(target)} would be compiled again: {', '.join(changed)} then; set that back, or remove this folder to compile it anew"
         )
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from run_benches import files, processes
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.places import LIBCLANG, LOCAL_CARGO_CONFIG
 from run_benches.setup import packages, rocksdb_build
 
@@ -48,7 +48,7 @@ def refusal(library: Path) -> str | None:
     """Why a file is no libclang that works, or nothing. Asked in a process of its own, since half a library may end the
     one it is in."""
     asked = "import ctypes, sys; ctypes.CDLL(sys.argv[1]).clang_getClangVersion"
-    done = processes.told([sys.executable, "-I", "-c", asked, str(library)])
+    done = processes.captured([sys.executable, "-I", "-c", asked, str(library)])
     if done.returncode < 0:
         return f"loading it ends in {signal.Signals(-done.returncode).name}"
     return processes.essence(done.stderr.splitlines()) if done.returncode else None
@@ -66,12 +66,12 @@ def _install() -> None:
             )
             reason = refusal(LIBRARY)
     if reason:
-        raise Complaint(f"the libclang of run_benches/setup/libclang.txt cannot be used here: {reason}")
+        raise UserError(f"the libclang of run_benches/setup/libclang.txt cannot be used here: {reason}")
 
 
 def _headers(compiler: Sequence[str]) -> str:
     """The compiler's own headers: the wheel has none."""
-    return processes.told([*compiler, "-print-file-name=include"]).stdout.strip()
+    return processes.captured([*compiler, "-print-file-name=include"]).stdout.strip()
 
 
 def _lines(variables: Mapping[str, str]) -> str:

@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from run_benches import files, interrupts, processes, scratch
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.places import ROOT, RUNS, VENV
 
 PIP_WHEEL = "pip-26.3-py3-none-any.whl"
@@ -137,7 +137,7 @@ def _is_good() -> bool:
     if made_from[:1] != [_digest()]:
         return False
     try:
-        return processes.told([PYTHON, "-I", "-c", _FIND, *made_from[1:]], env=_environment({})).returncode == 0
+        return processes.captured([PYTHON, "-I", "-c", _FIND, *made_from[1:]], env=_environment({})).returncode == 0
     except OSError:
         return False
 
@@ -168,10 +168,10 @@ def _environment(more: dict[str, str]) -> dict[str, str]:
 
 
 def _call(command: list[str], complaint: str, variables: dict[str, str]) -> str:
-    done = processes.told(command, env=_environment(variables), stderr=processes.STDOUT, close_fds=False)
+    done = processes.captured(command, env=_environment(variables), stderr=processes.STDOUT, close_fds=False)
     if done.returncode != 0:
         last = (done.stdout.strip().splitlines() or ["no output"])[-1]
-        raise Complaint(f"{complaint} ({last})")
+        raise UserError(f"{complaint} ({last})")
     return done.stdout
 
 
@@ -194,11 +194,11 @@ def _fetched_pip() -> Path:
         found = re.search(rf'href="([^"]*/{re.escape(PIP_WHEEL)})[^"]*"', page)
         content = _fetch(urllib.parse.urljoin(index, found[1]), "*/*") if found else b""
     except OSError as error:
-        raise Complaint(
+        raise UserError(
             f"cannot fetch pip from the package index: {error}; with Debian: apt-get install python3-venv"
         ) from error
     if hashlib.sha256(content).hexdigest() != PIP_SHA256:
-        raise Complaint(
+        raise UserError(
             f"the package index has no {PIP_WHEEL} with the expected hash; with Debian: apt-get install python3-venv"
         )
     kept.parent.mkdir(exist_ok=True)
@@ -238,7 +238,7 @@ def pip_setting(name: str) -> str | None:
             [os.path.expanduser(place) for place in places if place and named != os.devnull], encoding="utf-8"
         )
     except (configparser.Error, UnicodeDecodeError) as error:
-        raise Complaint(f"pip's settings cannot be read: {' '.join(str(error).split())}") from error
+        raise UserError(f"pip's settings cannot be read: {' '.join(str(error).split())}") from error
     return settings.get("install", name, fallback=None) or settings.get("global", name, fallback=None)
 
 

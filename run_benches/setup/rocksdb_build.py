@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from run_benches import processes
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.places import LIBRARIES, shown
 from run_benches.progress import duration
 
@@ -85,7 +85,7 @@ def library(target: Path) -> Path:
         if (output.parent / "out" / ARCHIVE).is_file()
     ]
     if not outputs:
-        raise Complaint(
+        raise UserError(
             f"{shown(target)} has no {ARCHIVE}, though the build has ended: cargo clean --release -p rust-librocksdb-sys, then type it again"
         )
     output = max(outputs, key=_time)
@@ -111,7 +111,7 @@ def _sources(output: Path) -> Path:
     sources = next((Path(line.removeprefix(_SOURCES_AT)) for line in said if line.startswith(_SOURCES_AT)), None)
     if sources is None or not (sources / "rocksdb" / "include").is_dir():
         where = shown(sources) if sources else f"where {shown(output)} should say"
-        raise Complaint(f"the sources with which RocksDB was compiled are not {where}: cargo fetch, then type it again")
+        raise UserError(f"the sources with which RocksDB was compiled are not {where}: cargo fetch, then type it again")
     return sources
 
 
@@ -144,10 +144,10 @@ def _join(archive: Path, other: Path) -> None:
 
 def _ar(operation: str, archive: Path, *words: Path, folder: Path | None = None) -> None:
     if not shutil.which("ar"):
-        raise Complaint("there is no ar, which reads archives of objects: with Debian, apt-get install binutils")
-    done = processes.told(["ar", operation, archive, *words], cwd=folder)
+        raise UserError("there is no ar, which reads archives of objects: with Debian, apt-get install binutils")
+    done = processes.captured(["ar", operation, archive, *words], cwd=folder)
     if done.returncode != 0:
-        raise Complaint(f"ar {operation} {shown(archive)} failed: {processes.essence(done.stderr.splitlines())}")
+        raise UserError(f"ar {operation} {shown(archive)} failed: {processes.essence(done.stderr.splitlines())}")
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from run_benches import processes
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.places import CARGO_CONFIG, ROOT
 from run_benches.setup import inherited, libclang, rocksdb_build
 
@@ -45,7 +45,7 @@ def check(target: Path | None = None) -> None:
     """Complains about what a build into `target` (by default the user's own folder) would fail for, and fetches
     libclang."""
     if not shutil.which("cargo") or not shutil.which("rustc"):
-        raise Complaint("cargo is not installed; install Rust from https://rustup.rs, then run this again")
+        raise UserError("cargo is not installed; install Rust from https://rustup.rs, then run this again")
     target = target or target_folder()
     tree = ROOT if target == target_folder() else target  # a comparison has its tree beside its target folder
     host, facts = _host(), set(_said("rustc", "--print", "cfg").splitlines())
@@ -53,7 +53,7 @@ def check(target: Path | None = None) -> None:
     compiler = inherited.compiler(tree, host)
     missing = [word for word in takewhile(lambda word: not word.startswith("-"), compiler) if not shutil.which(word)]
     if missing:
-        raise Complaint(
+        raise UserError(
             f"no C++ compiler ({' '.join(compiler)}), there is no {missing[0]}: RocksDB needs one; with Debian: apt-get install g++"
         )
     _check_processor(Path("/proc/cpuinfo"))
@@ -115,7 +115,7 @@ def _parts(text: str) -> Iterator[str]:
 
 
 def _said(*command: str) -> str:
-    return processes.told(command, cwd=ROOT).stdout
+    return processes.captured(command, cwd=ROOT).stdout
 
 
 def _check_processor(cpuinfo: Path) -> None:
@@ -127,7 +127,7 @@ def _check_processor(cpuinfo: Path) -> None:
     has = re.search(r"^flags\s*:(.*)$", cpuinfo.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
     missing = [feature for feature in wanted if has and feature.replace(".", "_") not in has[1].split()]
     if missing:
-        raise Complaint(
+        raise UserError(
             f"this processor lacks {' and '.join(missing)}, with which everything is compiled (.cargo/config.toml): use a newer machine"
         )
 
@@ -138,6 +138,6 @@ def _check_space(target: Path) -> None:
     needed_gib = SPACE_FOR_LATER_BUILD_GIB if rocksdb_build.builds(target) else SPACE_FOR_FIRST_BUILD_GIB
     if free_gib < needed_gib:
         variable = "CARGO_TARGET_DIR" if target == target_folder() else "STRATA_COMPARE_DIR"
-        raise Complaint(
+        raise UserError(
             f"{free_gib:.1f} GiB free at {existing}, and the build needs {needed_gib}: make room, or set {variable} to a larger disk"
         )

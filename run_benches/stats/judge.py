@@ -31,9 +31,9 @@ Verdict = Literal["slower", "faster", "same", "can't tell"]
 AllocationVerdict = Literal["more allocations", "fewer allocations"]
 """Of a row whose limit of allocations was passed, so that it has no times; a count needs no statistics."""
 
-Stage = Literal["screen", "early look", "decision"]
+JudgedStage = Literal["screen", "early look", "decision"]
 
-Outcome = Literal["slower", "more allocations", "fine", "contaminated", "nothing"]
+ComparisonOutcome = Literal["slower", "more allocations", "fine", "contaminated", "nothing"]
 
 MOST_PAIRS = 500
 """Of a row, however large the budget is. One that would need more is not told how many: nobody would wait for them, and
@@ -67,7 +67,7 @@ class Judgement:
     dropped; `pairs_needed` is what a row that can't be told would take."""
 
     verdict: Verdict
-    stage: Stage
+    stage: JudgedStage
     pairs: int
     estimate: float
     low: float | None
@@ -151,7 +151,7 @@ def _judged(
     margins: Mapping[str, float],
     alpha: float,
     rows: int,
-    stage: Stage,
+    stage: JudgedStage,
     share: float,
 ) -> dict[str, Judgement]:
     ps = _ps(effects)
@@ -194,7 +194,7 @@ def outcome(
     alarmed: Collection[str],
     identical: int,
     counted: Collection[AllocationVerdict] = (),
-) -> Outcome:
+) -> ComparisonOutcome:
     """What the whole comparison says. A control that alarmed voids everything; `identical` rows are certain, and so are
     those whose allocations were `counted`, so they count as judged; where nothing was judged, nothing is fine."""
     if alarmed:
@@ -303,7 +303,7 @@ def _doubled_ranks(sizes: Sequence[float]) -> tuple[int, ...]:
     return tuple(first[size] + last[size] for size in sizes)
 
 
-def _described(effects: Sequence[float], stage: Stage, level: float) -> Judgement:
+def _described(effects: Sequence[float], stage: JudgedStage, level: float) -> Judgement:
     """A judgement that says nothing yet."""
     wide, narrow = estimates.location(effects, 1 - level), estimates.location(effects, 1 - 2 * level)
     if wide is None or narrow is None:

@@ -19,20 +19,20 @@ from typing import Any, Literal
 
 from run_benches import serialization
 from run_benches.places import RUNS
-from run_benches.stats.judge import AllocationVerdict, Judgement, Outcome
+from run_benches.stats.judge import AllocationVerdict, ComparisonOutcome, Judgement
 from run_benches.store import stored_file
 from run_benches.store.runs import Build, Facts, Job, Machine
 
 SCHEMA = 3
 
-State = Literal["judged", "identical", "one_side", "not_run", "invalid", "left_out"]
+RowState = Literal["judged", "identical", "one_side", "not_run", "invalid", "left_out"]
 """How a row ended. `identical`: the loaded bytes of both binaries are the same, so it is not run; `one_side`: only A or
 only B has it; `left_out`: no word chose it, or nothing that it stands on changed. A row is `not_run` from the moment it
 is planned."""
 
 
 @dataclass
-class Side:
+class ComparedSide:
     """One of the two. `settings` go into the environment of its processes; `code` is a fingerprint of the loaded bytes,
     by target."""
 
@@ -46,7 +46,7 @@ class Side:
 
 
 @dataclass
-class Point:
+class PairPoint:
     """A pair of a row. `unlike` is by how much its sides met other conditions: the share of time spent waiting for a
     core, major and minor faults, involuntary switches (B less A); absent where the kernel does not say."""
 
@@ -81,20 +81,20 @@ class Allocations:
 
 
 @dataclass
-class Row:
+class ComparedRow:
     """A row of the comparison: how it ended and on which pairs that rests. `margin` is the share within which it counts
     as the same; `set_aside` are pairs whose sides met unlike conditions and that were run again, `earlier` those of
     earlier tries (`more`). A judged row has a judgement of its times, or `allocations`; `refusals` are those of the
     engine for which a pair was run again."""
 
-    state: State
+    state: RowState
     reasons: list[str]
     facts: Facts
     margin: float
-    screen: list[Point] = field(default_factory=list)
-    pairs: list[Point] = field(default_factory=list)
-    set_aside: list[Point] = field(default_factory=list)
-    earlier: list[Point] = field(default_factory=list)
+    screen: list[PairPoint] = field(default_factory=list)
+    pairs: list[PairPoint] = field(default_factory=list)
+    set_aside: list[PairPoint] = field(default_factory=list)
+    earlier: list[PairPoint] = field(default_factory=list)
     judgement: Judgement | None = None
     witness: Witness | None = None
     allocations: Allocations | None = None
@@ -107,13 +107,13 @@ class Control:
     own rows."""
 
     kind: Literal["sentinel", "row"]
-    pairs: list[Point] = field(default_factory=list)
+    pairs: list[PairPoint] = field(default_factory=list)
     p_adjusted: float | None = None
     alarm: bool = False
 
 
 @dataclass
-class Share:
+class ExplainedShare:
     """A rung above the guilty layer: its change in nanoseconds an operation with the 95 % interval, and the share of it
     that the guilty rung's change explains (absent where the rung's own change could not be seen)."""
 
@@ -131,11 +131,11 @@ class Attribution:
 
     guilty: str | None
     rows: list[str]
-    shares: list[Share]
+    shares: list[ExplainedShare]
 
 
 @dataclass
-class Design:
+class ComparisonDesign:
     """How the verdicts were made; decided before the first pair, but for `deciding_pairs` and `decided_rows`, which the
     screen decides, and `reruns` (pairs by row), which their conditions decide. `alpha` is the level of the family of
     rows, `control_alpha` that of the controls; the second try (`more`) judges fresh pairs at half of the first one's
@@ -169,17 +169,17 @@ class Comparison:
     started: str
     seconds: float
     complete: bool
-    a: Side
-    b: Side
+    a: ComparedSide
+    b: ComparedSide
     machine: Machine
     build: Build
     engine: dict[str, Any]
-    design: Design
-    rows: dict[str, Row]
+    design: ComparisonDesign
+    rows: dict[str, ComparedRow]
     controls: dict[str, Control]
     left_out: dict[str, str]
     attribution: Attribution | None = None
-    outcome: Outcome | None = None
+    outcome: ComparisonOutcome | None = None
 
 
 def load(path: Path) -> Comparison:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from run_benches import repository
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.places import ROOT
 from run_benches.store import reach
 from run_benches.store.reach import Sources
@@ -29,6 +29,7 @@ PAIRING = (
     "run_benches/measure/families.py",
     "run_benches/measure/jobs.py",
     "run_benches/measure/relink.py",
+    "run_benches/stats/turns.py",
 )
 """What the effect of a pair depends on, beside the code that is compared: a pool holds pairs of one of these."""
 
@@ -172,5 +173,5 @@ def _digest(words: Iterable[str]) -> str:
 def _git(*words: str, said: str = "") -> str | None:
     try:
         return repository.git(*words, said=said)
-    except Complaint:
+    except UserError:
         return None

@@ -26,11 +26,11 @@ from run_benches.store.runs import Binary, Build, Machine, Tool
 
 SCHEMA = 2
 
-Kind = Literal["requests per right answer", "server CPU per right answer", "p50", "p99"]
+LoadRowKind = Literal["requests per right answer", "server CPU per right answer", "p50", "p99"]
 
 
 @dataclass
-class Side:
+class LoadSide:
     """A server and what it is asked. `server` is the fingerprint of its binary, `flags` are those of the load tool."""
 
     name: str
@@ -42,13 +42,13 @@ class Side:
 
 
 @dataclass
-class Row:
+class LoadRow:
     """A figure of side A and of side B, one of each for every pair of servers: nanoseconds, but for requests per right
     answer. `times` says of what a quantile is: `response` from the intended start (open loop), `service` from the start
     (closed loop), `last arrival` of a message at its subscribers. A row that a side of a pair has no figure of is not
     judged, for that `reason`."""
 
-    kind: Kind
+    kind: LoadRowKind
     times: Literal["response", "service", "last arrival"] | None
     a: list[float] = field(default_factory=list)
     b: list[float] = field(default_factory=list)
@@ -75,15 +75,15 @@ class LoadComparison:
     complete: bool
     machine: Machine
     build: Build
-    a: Side
-    b: Side
+    a: LoadSide
+    b: LoadSide
     seed: int
     windows: int
     margin: float
     alpha: float
     pairs: int | None = None
     done: int = 0
-    rows: dict[str, Row] = field(default_factory=dict)
+    rows: dict[str, LoadRow] = field(default_factory=dict)
     validities: dict[str, int] = field(default_factory=dict)
     invalid: list[str] = field(default_factory=list)
     counts: dict[str, Counts] = field(default_factory=dict)

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from run_benches import serialization
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.places import LOAD_BASELINES, RUNS, SCENARIOS, shown
 from run_benches.store import stored_file
 from run_benches.store.fingerprint import Parts
@@ -195,7 +195,7 @@ class Data:
 
 
 @dataclass
-class Scenario:
+class LoadScenario:
     """What is read of a scenario as it was run."""
 
     name: str
@@ -208,7 +208,7 @@ class Scenario:
 
 
 @dataclass
-class Stage:
+class LoadStage:
     """A stage of a closed loop, measured by itself."""
 
     window: Window
@@ -326,13 +326,13 @@ class Beside:
 
 
 @dataclass
-class Result:
+class LoadResult:
     """What is read of a result of the load tool."""
 
     format: int
     id: str
     began_unix_seconds: int
-    scenario: Scenario
+    scenario: LoadScenario
     loop: Literal["open", "closed"]
     processors: int
     window: Window
@@ -347,7 +347,7 @@ class Result:
     counters: Counters
     pinned: Pinned | None = None
     quota: Limited | None = None
-    stages: list[Stage] = field(default_factory=list)
+    stages: list[LoadStage] = field(default_factory=list)
     promises: dict[str, Kept] | None = None
     kills: list[int] | None = None
     subscribers: Subscribed | None = None
@@ -361,7 +361,7 @@ Curves = dict[str, dict[str, list[Quantile]]]
 
 
 @dataclass
-class Cell:
+class LoadCell:
     """A planned scenario: how it ended, why if it did not run, the load tool's result as it was stored, and its
     percentile curves."""
 
@@ -370,9 +370,9 @@ class Cell:
     result: dict[str, Any] | None = None
     curves: Curves = field(default_factory=dict)
 
-    def read(self) -> Result | None:
+    def read(self) -> LoadResult | None:
         """The result, if there is one."""
-        return serialization.parse(Result, self.result) if self.result else None
+        return serialization.parse(LoadResult, self.result) if self.result else None
 
 
 @dataclass
@@ -390,7 +390,7 @@ class LoadRun:
     build: Build
     binaries: dict[str, Binary]
     flags: list[str]
-    scenarios: dict[str, Cell] = field(default_factory=dict)
+    scenarios: dict[str, LoadCell] = field(default_factory=dict)
     code: int = 0
     sources: dict[str, Parts] = field(default_factory=dict)
     """By scenario, what its figures depend on."""
@@ -409,7 +409,7 @@ def load_set(path: Path) -> dict[str, LoadRun]:
     for scenario, run in found.items():
         others = {_scenario_of(name, found) for name in run.scenarios} - {scenario}
         if others:
-            raise Complaint(
+            raise UserError(
                 f"{shown(path / scenario)}.json has load tests of {', '.join(sorted(others))}, where it should have those of {scenario} alone"
             )
     return found
@@ -423,7 +423,7 @@ def _scenario_of(cell: str, more: Iterable[str] = ()) -> str:
 
 def apart(run: LoadRun) -> dict[str, LoadRun]:
     """A run as the set of its scenarios."""
-    cells: dict[str, dict[str, Cell]] = {}
+    cells: dict[str, dict[str, LoadCell]] = {}
     for name, cell in run.scenarios.items():
         cells.setdefault(_scenario_of(name), {})[name] = cell
     if len(cells) < 2:
@@ -431,7 +431,7 @@ def apart(run: LoadRun) -> dict[str, LoadRun]:
     return {scenario: _part(run, scenario, own) for scenario, own in cells.items()}
 
 
-def _part(run: LoadRun, scenario: str, cells: dict[str, Cell]) -> LoadRun:
+def _part(run: LoadRun, scenario: str, cells: dict[str, LoadCell]) -> LoadRun:
     windows = [result.window.seconds for cell in cells.values() if (result := cell.read())]
     sources = {scenario: run.sources[scenario]} if scenario in run.sources else {}
     return dataclasses.replace(run, seconds=round(sum(windows), 1), scenarios=cells, sources=sources)
@@ -440,7 +440,7 @@ def _part(run: LoadRun, scenario: str, cells: dict[str, Cell]) -> LoadRun:
 def together(parts: Mapping[str, LoadRun]) -> LoadRun:
     """The runs of a set as one: what they measured, and what the newest of them says of revision, machine and build."""
     if not parts:
-        raise Complaint("the set has no load test")
+        raise UserError("the set has no load test")
     found = list(parts.values())
     if len(found) == 1:
         return found[0]
@@ -468,7 +468,7 @@ def _load(path: Path) -> LoadRun:
 def check_format(result: dict[str, Any], path: Path) -> None:
     """Complains about a result of a format that is not read here."""
     if result.get("format") not in FORMATS:
-        raise Complaint(
+        raise UserError(
             f"{shown(path)} has a result of format {result.get('format')}, and this version reads {FORMATS[0]} to {FORMATS[-1]}: use the run-benches.py of its revision"
         )
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from run_benches import files, serialization
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.places import BASELINES, shown
 from run_benches.store import stored_file
 from run_benches.store.runs import Build, Machine
@@ -58,7 +58,7 @@ class Plant:
     share: float | None = None
 
 
-Kind = Literal["pair", "process", "published", "weighing", "plant", "comparison"]
+EntryKind = Literal["pair", "process", "published", "weighing", "plant", "comparison"]
 
 
 @dataclass
@@ -72,7 +72,7 @@ class Entry:
     high, mean)."""
 
     round: int
-    kind: Kind
+    kind: EntryKind
     target: str
     condition: str
     seconds: float
@@ -94,7 +94,7 @@ class Pool:
     origin: Origin
     entries: list[Entry]
 
-    def of(self, kind: Kind, condition: str) -> list[Entry]:
+    def of(self, kind: EntryKind, condition: str) -> list[Entry]:
         """The jobs of this kind under this condition."""
         return [entry for entry in self.entries if (entry.kind, entry.condition) == (kind, condition)]
 
@@ -128,7 +128,7 @@ def begin(origin: Origin, path: Path = PATH) -> Pool:
             if not likeness.alike
             else f"of {there.commit[:9]}, which is other code or another design"
         )
-        raise Complaint(f"{shown(path)} holds pairs {why}; move {shown(path.parent)} away to begin a new pool")
+        raise UserError(f"{shown(path)} holds pairs {why}; move {shown(path.parent)} away to begin a new pool")
     if other := there.machine.other_kernel(origin.machine):
         print(f"{shown(path)} was begun under another kernel: {other}", file=sys.stderr)
     return pool

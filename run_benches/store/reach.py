@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from run_benches import repository
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.places import ROOT
 from run_benches.store import rust
 
@@ -82,7 +82,7 @@ class Sources:
             try:
                 self._tables[path] = tomllib.loads(self.text(path))
             except tomllib.TOMLDecodeError as error:
-                raise Complaint(f"{path} cannot be read: {error}") from error
+                raise UserError(f"{path} cannot be read: {error}") from error
         return self._tables[path]
 
     @cached_property

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from run_benches import serialization
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.places import BASELINES, RUNS, shown
 from run_benches.store import stored_file
 from run_benches.store.fingerprint import Parts
@@ -365,7 +365,7 @@ def load_set(path: Path) -> dict[str, Run]:
     found = {file.stem: _load(file) for file in sorted(path.glob("*.json"))}
     for layer, run in found.items():
         if run.layers != [layer]:
-            raise Complaint(
+            raise UserError(
                 f"{shown(path / layer)}.json has rows of {', '.join(run.layers) or 'no layer'}, where it should have those of {layer} alone"
             )
     return found
@@ -401,7 +401,7 @@ def _part(run: Run, layer: str) -> Run:
 def together(parts: Mapping[str, Run]) -> Run:
     """The runs of a set as one: their figures, and what the newest of them says of revision, machine and build."""
     if not parts:
-        raise Complaint("the set has no run")
+        raise UserError("the set has no run")
     found = list(parts.values())
     if len(found) == 1:
         return found[0]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from run_benches import files, serialization
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.places import REFERENCE, shown
 
 
@@ -24,9 +24,9 @@ def reading(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise Complaint(f"cannot read {shown(path)}: {error.strerror}") from error
+        raise UserError(f"cannot read {shown(path)}: {error.strerror}") from error
     except (serialization.Malformed, ValueError) as error:
-        raise Complaint(f"{shown(path)} is damaged ({error}); restore it or remove it") from error
+        raise UserError(f"{shown(path)} is damaged ({error}); restore it or remove it") from error
 
 
 def content(path: Path, newest: int) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def check_schema(schema: object, newest: int, path: Path) -> None:
     if not isinstance(schema, int):
         raise serialization.Malformed("schema is missing")
     if schema > newest:
-        raise Complaint(
+        raise UserError(
             f"{shown(path)} has schema {schema}, and this version reads up to {newest}: use a newer run-benches.py"
         )
 
@@ -66,7 +66,7 @@ def kept(folder: Path) -> list[Path]:
 def single(path: Path) -> Path:
     """The file of one run; a complaint about a set."""
     if path.is_dir():
-        raise Complaint(
+        raise UserError(
             f"{shown(path)} is a set of runs, each of which may be of another revision: name one of its files"
         )
     return path
@@ -94,7 +94,7 @@ def new(folder: Path, kind: str, *words: str) -> Path:
 def named(folder: Path, name: str, what: str) -> Path:
     """The file of this name in a folder; the name is checked, since it becomes a file name."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name) or name.endswith(".json"):
-        raise Complaint(
+        raise UserError(
             f"{name!r} is no name for a {what}: use up to 64 letters, digits, dots, dashes and underscores, without .json"
         )
     return folder / f"{name}.json"
@@ -104,11 +104,11 @@ def check_free(path: Path) -> None:
     """Refuses a name that means something else already, and one that is taken: what was kept under it is never
     overwritten."""
     if re.match(r"(?i:last|head)$|(compare-|load-|load-compare-)?\d{8}T\d{6}", path.stem):
-        raise Complaint(
+        raise UserError(
             f"{path.stem!r} is reserved (`last`, HEAD and names like those of runs mean something already): choose another name"
         )
     if path.stem == REFERENCE.name:
-        raise Complaint(
+        raise UserError(
             "the reference is a set, each layer and each scenario of which is renewed by itself: run-benches.py renew"
         )
     if path.exists():
@@ -130,15 +130,15 @@ def find(name: str | None, past: Sequence[Path], kept: Sequence[Path], what: str
     default. `begin` is the command that makes the first."""
     if name in (None, "last"):
         if not past:
-            raise Complaint(f"no {what} was made here yet: {begin}")
+            raise UserError(f"no {what} was made here yet: {begin}")
         return past[-1]
     by_name = {path.stem: path for path in (*past, *kept)}
     found = by_name.get(name or "", Path(name or ""))
     if not (found.is_file() or (name and any(found.glob("*.json")))):
         known = ", ".join(path.stem for path in (*kept, *past[-3:])) or "none yet"
-        raise Complaint(f"no stored {what} {name!r}: give a name, a file or `last` (known: {known})")
+        raise UserError(f"no stored {what} {name!r}: give a name, a file or `last` (known: {known})")
     return found
 
 
-def _taken(path: Path) -> Complaint:
-    return Complaint(f"{shown(path)} is there and is never overwritten; choose another name, or remove it")
+def _taken(path: Path) -> UserError:
+    return UserError(f"{shown(path)} is there and is never overwritten; choose another name, or remove it")

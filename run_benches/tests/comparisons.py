@@ -5,7 +5,17 @@ import math
 
 from run_benches.compare import attribution
 from run_benches.stats import judge
-from run_benches.store.comparisons import SCHEMA, Comparison, Control, Design, Point, Row, Side, State, Witness
+from run_benches.store.comparisons import (
+    SCHEMA,
+    ComparedRow,
+    ComparedSide,
+    Comparison,
+    ComparisonDesign,
+    Control,
+    PairPoint,
+    RowState,
+    Witness,
+)
 from run_benches.store.runs import Build, Facts, Machine
 
 LAYERS = [
@@ -23,11 +33,13 @@ LAYERS = [
 ALPHA, CONTROL_ALPHA = 0.05, 0.01
 
 
-def points(change: float, scatter: float = 0.004, pairs: int = 16, a_ns: float = 1000.0, first: int = 6) -> list[Point]:
+def points(
+    change: float, scatter: float = 0.004, pairs: int = 16, a_ns: float = 1000.0, first: int = 6
+) -> list[PairPoint]:
     """Pairs whose effects lie evenly around ln(1 + change)."""
     effects = [math.log1p(change) + scatter * (2 * at / (pairs - 1) - 1) for at in range(pairs)]
     return [
-        Point(first + at, effect, a_ns, a_ns * math.exp(effect), [0.001 * at, 0.0, 3.0, 1.0])
+        PairPoint(first + at, effect, a_ns, a_ns * math.exp(effect), [0.001 * at, 0.0, 3.0, 1.0])
         for at, effect in enumerate(effects)
     ]
 
@@ -38,15 +50,15 @@ def row(
     a_ns: float = 1000.0,
     witness: Witness | None = None,
     state: str = "SST, cached",
-) -> Row:
+) -> ComparedRow:
     """A row that the screen left open; not judged yet."""
     facts = Facts("reads one record", "records", 1.0, 1, state=state)
-    return Row(
+    return ComparedRow(
         "not_run", [], facts, 0.02, points(change, 0.05, 6, a_ns, 0), points(change, scatter, 16, a_ns), witness=witness
     )
 
 
-def screened(change: float = 0.002, scatter: float = 0.004) -> Row:
+def screened(change: float = 0.002, scatter: float = 0.004) -> ComparedRow:
     """A row that the screen showed to be the same."""
     found = row(change)
     found.screen, found.pairs, found.state = points(change, scatter, pairs=6, first=0), [], "judged"
@@ -55,12 +67,14 @@ def screened(change: float = 0.002, scatter: float = 0.004) -> Row:
     return found
 
 
-def unjudged(state: State, *reasons: str) -> Row:
+def unjudged(state: RowState, *reasons: str) -> ComparedRow:
     """A row that was not judged."""
-    return Row(state, list(reasons), row(0).facts, 0.02)
+    return ComparedRow(state, list(reasons), row(0).facts, 0.02)
 
 
-def comparison(rows: dict[str, Row], controls: dict[str, Control] | None = None, complete: bool = True) -> Comparison:
+def comparison(
+    rows: dict[str, ComparedRow], controls: dict[str, Control] | None = None, complete: bool = True
+) -> Comparison:
     """A comparison of these rows: those with fresh pairs are judged here."""
     controls = (
         {"harness/scan/bytes/1_MB": control(), "storage/get/strata/sst": control("row")}
@@ -86,12 +100,12 @@ def comparison(rows: dict[str, Row], controls: dict[str, Control] | None = None,
         started="2026-01-02T03:04:05Z",
         seconds=754.0,
         complete=complete,
-        a=Side("main", "a" * 40, False, "a" * 40),
-        b=Side("the working tree", "b" * 40, True, "a" * 40, {"STRATA_SET": "cache=32M"}),
+        a=ComparedSide("main", "a" * 40, False, "a" * 40),
+        b=ComparedSide("the working tree", "b" * 40, True, "a" * 40, {"STRATA_SET": "cache=32M"}),
         machine=Machine({}, {}),
         build=Build("rustc", "", "release"),
         engine={},
-        design=Design(4711, ALPHA, CONTROL_ALPHA, 6, 16, {}, None),
+        design=ComparisonDesign(4711, ALPHA, CONTROL_ALPHA, 6, 16, {}, None),
         rows=rows,
         controls=controls,
         left_out={"routing": "nothing under it changed"},

@@ -143,7 +143,7 @@ def macro() -> dict[str, Bench]:
 def a_load_run() -> LoadRun:
     """A load test of one scenario that ran, as the load tool once stored it, and of one that was refused."""
     raw = json.loads((FAKES / "load_result.json").read_text(encoding="utf-8"))
-    ran = loads.Cell("ran", [], raw)
+    ran = loads.LoadCell("ran", [], raw)
     result = ran.read()
     assert result
     ran.curves = load_run.curves(result, FAKES / "load_result.hlog")
@@ -161,7 +161,7 @@ def a_load_run() -> LoadRun:
         flags=[],
         scenarios={
             "rest-crud": ran,
-            "throughput-read": loads.Cell(
+            "throughput-read": loads.LoadCell(
                 "invalid", ["load: throughput-read.toml: load.connections: it must be above 0"]
             ),
         },

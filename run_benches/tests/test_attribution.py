@@ -3,17 +3,17 @@
 import pytest
 
 from run_benches.compare import attribution
-from run_benches.store.comparisons import Attribution, Row
+from run_benches.store.comparisons import Attribution, ComparedRow
 from run_benches.tests.comparisons import LAYERS, comparison, points, row
 
 
-def blamed(rows: dict[str, Row]) -> Attribution:
+def blamed(rows: dict[str, ComparedRow]) -> Attribution:
     """What is attributed when the real judge has judged the rows."""
     comparison(rows)
     return attribution.attribute(rows, LAYERS)
 
 
-def ladder(request: str, **changes: tuple[float, float]) -> dict[str, Row]:
+def ladder(request: str, **changes: tuple[float, float]) -> dict[str, ComparedRow]:
     """Rungs by their time in nanoseconds and their change."""
     return {f"ladder/{request}/strata/{rung}": row(change, a_ns=a_ns) for rung, (a_ns, change) in changes.items()}
 

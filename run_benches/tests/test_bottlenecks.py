@@ -9,9 +9,9 @@ import pytest
 from run_benches import serialization
 from run_benches.analysis.findings import Findings
 from run_benches.measure.families import Tuple
-from run_benches.measure.jobs import Outcome
+from run_benches.measure.jobs import JobOutcome
 from run_benches.measure.measurement import Measurement
-from run_benches.measure.plan import Job
+from run_benches.measure.plan import PlannedJob
 from run_benches.render import bottlenecks
 from run_benches.render.bottlenecks import Rule, Spot
 from run_benches.render.source import Source
@@ -116,7 +116,7 @@ def test_what_a_workload_reports_is_not_replaced_by_its_turns(tmp_path: Path) ->
         for count in (1000, 50)
     )
     for kind, facts in (("time", own), ("tuple", turns)):
-        Measurement(run, tmp_path / "run.json", {}, 1.0)._apply(Job(0, kind, id), Outcome(facts={id: facts}))  # type: ignore[arg-type]
+        Measurement(run, tmp_path / "run.json", {}, 1.0)._apply(PlannedJob(0, kind, id), JobOutcome(facts={id: facts}))  # type: ignore[arg-type]
         bench = run.benches[id]
         assert bench.facts.timed_operations == 1000 and bench.counters == {"flushes": 1000}
     assert bench.turns == Turns(50, {"flushes": 50})
@@ -130,7 +130,9 @@ def test_a_family_keeps_the_times_of_its_guests_and_prints_by_its_own_base(tmp_p
     assert run.benches[base].family != "away"
     for number, base_ns in enumerate((2000.0, 2100.0, 2200.0)):
         lanes = Tuple({base: base_ns, row: 3 * base_ns}, {row: {base: math.log(3)}, base: {base: 0.0}}, False)
-        Measurement(run, tmp_path / "run.json", {}, 1.0)._apply(Job(number, "tuple", "away"), Outcome(lanes=lanes))
+        Measurement(run, tmp_path / "run.json", {}, 1.0)._apply(
+            PlannedJob(number, "tuple", "away"), JobOutcome(lanes=lanes)
+        )
     assert run.families["away"].guests_ns == {base: [2000.0, 2100.0, 2200.0]}
     measured = next(found for found in Findings.of(run).rows if found.id == row).measured
     assert measured and measured.middle == pytest.approx(6300) and (measured.low, measured.high) == (6000.0, 6600.0)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from run_benches.measure.broker import Result, Row, RowLog, Side, Turn, cost_ns, effect, foreign_load, run, total_effect
+from run_benches.measure.broker import Lane, RowInTurns, RowLog, Turn, TurnsResult, cost_ns, effect, foreign_load, run
 
 SCRIPT = r"""
 import json, os, socket, sys, time
@@ -61,15 +61,17 @@ if "log" in will:
 """
 
 
-def side(rows: Sequence[str], **will: Any) -> Side:
-    return Side([sys.executable, "-I", "-S", "-c", SCRIPT, json.dumps({"rows": list(rows), **will})])
+def side(rows: Sequence[str], **will: Any) -> Lane:
+    return Lane([sys.executable, "-I", "-S", "-c", SCRIPT, json.dumps({"rows": list(rows), **will})])
 
 
-def pair(a: Side, b: Side, rows: Sequence[Row | tuple[str, str]], turns: int = 8, **limits: Any) -> Result:
-    return together([a, b], [row if isinstance(row, Row) else Row(row, turns=turns) for row in rows], **limits)
+def pair(a: Lane, b: Lane, rows: Sequence[RowInTurns | tuple[str, str]], turns: int = 8, **limits: Any) -> TurnsResult:
+    return together(
+        [a, b], [row if isinstance(row, RowInTurns) else RowInTurns(row, turns=turns) for row in rows], **limits
+    )
 
 
-def together(sides: Sequence[Side], rows: Sequence[Row], **limits: Any) -> Result:
+def together(sides: Sequence[Lane], rows: Sequence[RowInTurns], **limits: Any) -> TurnsResult:
     chosen = {"seed": 1, "deadline_s": 20.0, "silence_s": 5.0, **limits}
     return run(sides, rows, cores={max(os.sched_getaffinity(0))}, **chosen)
 
@@ -78,7 +80,7 @@ def same(*names: str) -> list[tuple[str, str]]:
     return [(name, name) for name in names]
 
 
-def test_both_sides_do_the_same_work_in_quadruples_and_never_at_once(tmp_path: Path) -> None:
+def test_both_sides_do_the_same_work_in_palindromes_and_never_at_once(tmp_path: Path) -> None:
     logs = [tmp_path / "a", tmp_path / "b"]
     a = side(["x", "y"], cost=1000, log=str(logs[0]))
     b = side(["x", "y"], cost=3000, log=str(logs[1]))
@@ -106,7 +108,7 @@ def test_sides_are_told_what_is_known_of_the_cost(tmp_path: Path) -> None:
     result = pair(
         side("xy", log=str(tmp_path / "a")),
         side("xy"),
-        [Row(("x", "x"), turns=8), Row(("y", "y"), turns=8, cost_ns=1234.5)],
+        [RowInTurns(("x", "x"), turns=8), RowInTurns(("y", "y"), turns=8, cost_ns=1234.5)],
     )
     assert json.loads((tmp_path / "a").read_text())["heard"].count(["row", "run 1234.500"]) == 1
     assert [cost_ns(log) for log in result.rows.values()] == [1000, 1000]
@@ -114,7 +116,7 @@ def test_sides_are_told_what_is_known_of_the_cost(tmp_path: Path) -> None:
 
 def test_more_sides_go_up_and_down_random_orders() -> None:
     sides = [side("x", cost=cost) for cost in (1000, 2000, 3000)]
-    result = together(sides, [Row(("x", "x", "x"), turns=20)])
+    result = together(sides, [RowInTurns(("x", "x", "x"), turns=20)])
     (log,) = result.rows.values()
     order = [turn.side for turn in log.turns]
     palindromes = [order[start : start + 6] for start in range(0, 60, 6)]
@@ -124,7 +126,7 @@ def test_more_sides_go_up_and_down_random_orders() -> None:
 
 
 def test_one_of_more_sides_that_dies_is_named() -> None:
-    result = together([side("x"), side("x"), side("x", die_after=3)], [Row(("x", "x", "x"), turns=20)])
+    result = together([side("x"), side("x"), side("x", die_after=3)], [RowInTurns(("x", "x", "x"), turns=20)])
     (failure,) = result.failures
     assert failure.reason.startswith("side C at x ended with code 1") and "the disk is full" in failure.reason
 
@@ -153,7 +155,7 @@ def test_the_environment_is_scrubbed(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("RUST_BACKTRACE", "1")
     log = tmp_path / "a"
     given = side(["x"], log=str(log))
-    pair(Side(given.command, {"STRATA_FACTS_DIR": str(tmp_path)}), side(["x"]), same("x"))
+    pair(Lane(given.command, {"STRATA_FACTS_DIR": str(tmp_path)}), side(["x"]), same("x"))
     names = json.loads(log.read_text())["names"]
     assert "RUST_BACKTRACE" not in names
     assert "STRATA_FACTS_DIR" in names and "STRATA_TURN" in names
@@ -191,7 +193,7 @@ def test_a_side_that_dies_is_quoted_and_the_other_ends(will: dict[str, Any]) -> 
 
 
 def test_a_side_that_never_connects_is_reported() -> None:
-    nobody = Side([sys.executable, "-I", "-S", "-c", "raise SystemExit('no such library')"])
+    nobody = Lane([sys.executable, "-I", "-S", "-c", "raise SystemExit('no such library')"])
     result = pair(side(["x"]), nobody, same("x"))
     assert "no such library" in result.failures[0].reason
 
@@ -227,7 +229,7 @@ def test_the_smaller_capacity_is_kept() -> None:
 
 
 def test_a_row_may_have_turns_of_its_own() -> None:
-    result = pair(side(["x"]), side(["x"]), [Row(("x", "x"), turn_ns=20e6, turns=4)])
+    result = pair(side(["x"]), side(["x"]), [RowInTurns(("x", "x"), turn_ns=20e6, turns=4)])
     assert result.rows["x", "x"].operations == 20_000
     assert len(result.rows["x", "x"].turns) == 8
 
@@ -243,14 +245,16 @@ def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("rows", [[Row(("x", "x"), turns=7)], [Row(("x", "x"), turns=2)], [("x", "x"), ("x", "y")]])
-def test_a_plan_that_cannot_be_carried_out_is_refused(rows: list[Row | tuple[str, str]]) -> None:
+@pytest.mark.parametrize(
+    "rows", [[RowInTurns(("x", "x"), turns=7)], [RowInTurns(("x", "x"), turns=2)], [("x", "x"), ("x", "y")]]
+)
+def test_a_plan_that_cannot_be_carried_out_is_refused(rows: list[RowInTurns | tuple[str, str]]) -> None:
     with pytest.raises(ValueError):
         pair(side("x"), side("x"), rows)
 
 
 def synthetic(first: tuple[int, ...], a_ns: float, b_ns: float, drift: float = 0.0, noise: float = 0.0) -> RowLog:
-    """A log of 20 quadruples whose machine slows down by `drift` (a share) each turn."""
+    """A log of 20 palindromes whose machine slows down by `drift` (a share) each turn."""
     coin = random.Random(5)
     turns = []
     for place in range(80):
@@ -267,16 +271,16 @@ def test_effect_is_exact_and_cancels_drift(first: tuple[int, ...]) -> None:
     assert math.isclose(effect(synthetic(first, 1e6, 1e6, noise=0.02)), 0, abs_tol=0.01)
 
 
-def test_effect_forgets_the_first_quadruple_and_one_stall() -> None:
+def test_effect_forgets_the_first_palindrome_and_one_stall() -> None:
     log = synthetic((0, 1, 1, 0), 1e6, 2e6)
     log.turns[0].nanoseconds = log.turns[3].nanoseconds = 500_000_000
     log.turns[41].nanoseconds = 500_000_000
     assert math.isclose(effect(log), math.log(2))
-    assert total_effect(log) > 2, "where stalls are part of the cost they count"
+    assert effect(log, by_total=True) > 2, "where stalls are part of the cost they count"
 
 
 def test_total_effect_is_of_equal_work() -> None:
-    assert math.isclose(total_effect(synthetic((0, 1, 1, 0), 1e6, 1.2e6)), math.log(1.2), abs_tol=1e-6)
+    assert math.isclose(effect(synthetic((0, 1, 1, 0), 1e6, 1.2e6), by_total=True), math.log(1.2), abs_tol=1e-6)
 
 
 def test_foreign_load_burns_its_share_and_ends_with_the_block() -> None:

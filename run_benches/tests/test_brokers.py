@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.setup import brokers, packages
 
 ALL = (*brokers.BROKERS, *brokers.DATABASES)
@@ -35,7 +35,7 @@ class Machine:
         self.fetched += 1
         version = self.wheels.get(requirements.name)
         if not version:
-            raise Complaint("no network")
+            raise UserError("no network")
         if requirements.name == "go.txt":
             self.go(self.venv / "lib/python3.11/site-packages/go/bin", version)
         else:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from run_benches.cli import command_line, commands
-from run_benches.errors import Complaint, Exit
+from run_benches.errors import Exit, UserError
 from run_benches.setup import packages
 from run_benches.store.comparisons import Comparison
 from run_benches.tests.checkout import Checkout, edited
@@ -18,7 +18,7 @@ def carried_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is not refused ends with code 3 here."""
 
     def enter(arguments: list[str]) -> None:
-        raise Complaint("it would be carried out", Exit.NOTHING)
+        raise UserError("it would be carried out", Exit.NOTHING)
 
     monkeypatch.setattr(packages, "enter_environment", enter)
 
@@ -197,5 +197,5 @@ def test_a_picture_leaves_the_code_of_the_verdict(
     pytest.importorskip("matplotlib")
     picture = tmp_path / "new" / "changes.svg"
     options = argparse.Namespace(json=False, markdown=True, picture=picture, strict=False)
-    assert commands._told((compared, tmp_path / "compare-1.json"), options) == code
+    assert commands._print_comparison((compared, tmp_path / "compare-1.json"), options) == code
     assert picture.exists() == (code == 1) and ("no picture" in capsys.readouterr().err) == (code != 1)

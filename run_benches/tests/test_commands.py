@@ -12,7 +12,7 @@ import pytest
 
 from run_benches import files
 from run_benches.cli import command_line
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.setup import packages
 from run_benches.store import runs
 from run_benches.store.runs import Latency, Measure
@@ -466,7 +466,7 @@ def test_every_command_runs_inside_the_environment(monkeypatch: pytest.MonkeyPat
 
     def enter(arguments: list[str]) -> None:
         entered.append(arguments)
-        raise Complaint("not in this test")
+        raise UserError("not in this test")
 
     monkeypatch.setattr(packages, "enter_environment", enter)
     typed = [command, *needs.get(command, [])]

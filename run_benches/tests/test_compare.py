@@ -14,7 +14,7 @@ from run_benches import places
 from run_benches.cli import command_line
 from run_benches.compare import new_comparison
 from run_benches.store import comparisons
-from run_benches.store.comparisons import Comparison, Side
+from run_benches.store.comparisons import ComparedSide, Comparison
 from run_benches.store.runs import Facts
 from run_benches.tests.workspace import Workspace, repository, workspace
 
@@ -357,14 +357,19 @@ def test_a_budget_that_is_too_small_is_refused_before_it_is_spent(project: Works
 
 
 def test_workloads_are_compared_where_they_are_named_and_those_with_a_background_never() -> None:
-    sides = (Side("a", "1", False, "1", code={"macro": "x"}), Side("b", "2", False, "2", code={"macro": "y"}))
+    sides = (
+        ComparedSide("a", "1", False, "1", code={"macro": "x"}),
+        ComparedSide("b", "2", False, "2", code={"macro": "y"}),
+    )
     facts = {
         "macro/load/strata/1": Facts("loads", "records", 1, 1, workload=True),
         "macro/beside/strata/1": Facts("reads", "records", 1, 1, workload=True, background=True),
     }
 
     def state(id: str, *words: str) -> str:
-        return new_comparison._row(new_comparison.Wish(rows=list(words)), sides, (facts, facts), id, 0.02).state
+        return new_comparison._row(
+            new_comparison.ComparisonRequest(rows=list(words)), sides, (facts, facts), id, 0.02
+        ).state
 
     assert (state("macro/load/strata/1"), state("macro/load/strata/1", "macro/load")) == ("left_out", "not_run")
     assert state("macro/beside/strata/1", "macro/beside") == "left_out"

@@ -9,17 +9,17 @@ import pytest
 
 from run_benches.analysis import effects
 from run_benches.compare import witnesses
-from run_benches.errors import Complaint, Exit
+from run_benches.errors import Exit, UserError
 from run_benches.render import comparison_report, forest
 from run_benches.stats.judge import AllocationVerdict, Judgement, Verdict
-from run_benches.store.comparisons import Allocations, Comparison, Row, Witness
+from run_benches.store.comparisons import Allocations, ComparedRow, Comparison, Witness
 from run_benches.store.runs import Facts
 from run_benches.tests.comparisons import comparison, control, points, row, screened, unjudged
 
 SLOWER = "indexes/hash_lookup/strata/100_entries"
 
 
-def mixed() -> dict[str, Row]:
+def mixed() -> dict[str, ComparedRow]:
     """A row of every kind."""
     return {
         SLOWER: row(0.051, 0.01, witness=Witness((1000.0, 1049.0), (2.0, 3.0), {"bytes_written": (100.0, 100.5)})),
@@ -35,7 +35,7 @@ def mixed() -> dict[str, Row]:
     }
 
 
-def quiet() -> dict[str, Row]:
+def quiet() -> dict[str, ComparedRow]:
     """Nothing slower, nothing open."""
     return {
         id: row
@@ -60,7 +60,7 @@ def test_a_slower_row_is_the_first_sentence_with_its_layer_and_interval() -> Non
     assert ending(found) == ("SLOWER", Exit.FAILED, Exit.FAILED)
 
 
-def counted(verdict: AllocationVerdict, a: float, b: float) -> Row:
+def counted(verdict: AllocationVerdict, a: float, b: float) -> ComparedRow:
     found = unjudged("judged", "screen, pair 1: it ended")
     found.allocations = Allocations(verdict, a, b, 4.0)
     return found
@@ -123,11 +123,11 @@ def test_what_cannot_be_told_is_green_unless_strict() -> None:
         {"a/b/strata/c": unjudged("left_out", "not chosen")},
         {"a/b/strata/c": unjudged("one_side", "only in main")},
         {"a/b/strata/c": row(0.03, 0.10)},
-        {"a/b/strata/c": Row("judged", [], row(0).facts, 0.02)},
+        {"a/b/strata/c": ComparedRow("judged", [], row(0).facts, 0.02)},
     ],
     ids=["no row", "left out", "one side", "can't tell alone", "a judgement is missing"],
 )
-def test_silence_is_never_green(rows: dict[str, Row]) -> None:
+def test_silence_is_never_green(rows: dict[str, ComparedRow]) -> None:
     found = comparison(rows)
     found.outcome = "fine"
     assert ending(found) == ("NOTHING WAS JUDGED", Exit.NOTHING, Exit.NOTHING)
@@ -371,9 +371,9 @@ def test_the_forest_plot_holds_the_rows_that_are_not_the_same(tmp_path: Path) ->
 
 
 def test_a_forest_of_nothing_is_a_complaint(tmp_path: Path) -> None:
-    with pytest.raises(Complaint, match="nothing to draw"):
+    with pytest.raises(UserError, match="nothing to draw"):
         forest.forest(comparison({"storage/get/strata/sst": screened()}), tmp_path / "forest.svg")
-    with pytest.raises(Complaint, match="a control moved"):
+    with pytest.raises(UserError, match="a control moved"):
         forest.forest(comparison(mixed(), {"harness/copy/bytes/1_MB": control(change=0.03)}), tmp_path / "forest.svg")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from run_benches.cli import criterion_baseline
-from run_benches.errors import Complaint, Exit
+from run_benches.errors import Exit, UserError
 from run_benches.tests.test_criterion_output import GOLDEN
 
 KEPT = "before[1]"
@@ -70,17 +70,17 @@ def test_a_name_with_slashes_is_found_by_all_of_it(home: Path, capsys: pytest.Ca
     assert criterion_baseline.compare(name, home, False) == Exit.FINE
     said = capsys.readouterr().out
     assert "0.500" in next(line for line in said.splitlines() if line.startswith(ROW)) and "cannot be read" not in said
-    with pytest.raises(Complaint, match=r"\(there: a/b/new, before\[1\], feature/x, x\)"):
+    with pytest.raises(UserError, match=r"\(there: a/b/new, before\[1\], feature/x, x\)"):
         criterion_baseline.compare("feature", home, False)
 
 
 def test_an_unknown_baseline_names_those_that_are_there(home: Path) -> None:
-    with pytest.raises(Complaint, match=r"no baseline 'bef\*'.*\(there: before\[1\]\)"):
+    with pytest.raises(UserError, match=r"no baseline 'bef\*'.*\(there: before\[1\]\)"):
         criterion_baseline.compare("bef*", home, False)
 
 
 def test_without_results_it_says_what_makes_them(tmp_path: Path) -> None:
-    with pytest.raises(Complaint, match="cargo bench -- --save-baseline before first"):
+    with pytest.raises(UserError, match="cargo bench -- --save-baseline before first"):
         criterion_baseline.compare("before", tmp_path / "criterion", False)
 
 
@@ -187,5 +187,5 @@ def test_a_side_of_which_nothing_can_be_read_is_an_error(home: Path, capsys: pyt
     assert "not there" not in next(line for line in capsys.readouterr().out.splitlines() if line.startswith(ROW))
     for folder in home.glob("**/new"):
         emptied(folder)
-    with pytest.raises(Complaint, match="nothing that cargo bench left behind can be read"):
+    with pytest.raises(UserError, match="nothing that cargo bench left behind can be read"):
         criterion_baseline.compare(KEPT, home, False)

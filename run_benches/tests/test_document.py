@@ -21,8 +21,8 @@ from run_benches.analysis import figures
 from run_benches.analysis.findings import Findings
 from run_benches.analysis.row import LAYERS
 from run_benches.calibrate import error_rates
-from run_benches.calibrate.error_rates import Results
-from run_benches.errors import Complaint
+from run_benches.calibrate.error_rates import ErrorRates
+from run_benches.errors import UserError
 from run_benches.render import calibration_pictures, document, gallery, page, pictures
 from run_benches.store import runs
 from run_benches.store.runs import Bench, Binary, Build, Cell, Design, Floor, Machine, Ratio, Run, Tool
@@ -182,12 +182,12 @@ def _ladder() -> dict[str, Bench]:
 
 
 @functools.cache
-def a_calibration() -> Results:
+def a_calibration() -> ErrorRates:
     """What a calibration of enough pairs for one comparison tells."""
     return error_rates.results(test_error_rates.simulated(test_error_rates.PAIRS), test_error_rates.RULES, shuffles=1)
 
 
-def pages(run: Run | None = None, calibration: Results | None = None) -> dict[str, str]:
+def pages(run: Run | None = None, calibration: ErrorRates | None = None) -> dict[str, str]:
     return page.render(Findings.of(run or a_run()), HEADERS, calibration)
 
 
@@ -196,11 +196,11 @@ def whole() -> Run:
     return made_up.planned(made_up.with_scaling(a_run()), made_up.macro())
 
 
-def rendered(run: Run | None = None, calibration: Results | None = None) -> str:
+def rendered(run: Run | None = None, calibration: ErrorRates | None = None) -> str:
     return pages(run, calibration)[page.MAIN]
 
 
-def beside(name: str, run: Run | None = None, calibration: Results | None = None) -> str:
+def beside(name: str, run: Run | None = None, calibration: ErrorRates | None = None) -> str:
     """One of the pages beside the main one."""
     return pages(run, calibration)[f"performance/{name}.md"]
 
@@ -791,7 +791,7 @@ class Command(unittest.TestCase):
         run.benches["locking/contention/strata/1_key_8_threads"] = made_up.bench(100.0, "locks a key", threads=8)
         runs.write(run, self.root / "mine.json")
         with self.assertRaisesRegex(
-            Complaint,
+            UserError,
             "a cross-check looked at nothing, though there are rows of its kind: contention is not faster than none",
         ):
             self.call()
@@ -899,7 +899,7 @@ class Command(unittest.TestCase):
 
     def test_a_damaged_calibration_is_a_complaint(self) -> None:
         self.calibrated.write_text(serialization.text(a_calibration())[:-40])
-        with self.assertRaisesRegex(Complaint, "results.json is damaged .*run-benches.py calibrate"):
+        with self.assertRaisesRegex(UserError, "results.json is damaged .*run-benches.py calibrate"):
             self.call()
 
     def test_a_dry_run_shows_the_change_and_writes_nothing(self) -> None:
@@ -918,7 +918,7 @@ class Command(unittest.TestCase):
     def test_a_page_without_its_run_proves_nothing(self) -> None:
         self.call()
         self.run_path.unlink()
-        with self.assertRaisesRegex(Complaint, "nothing proves the figures of .*PERFORMANCE.md") as complaint:
+        with self.assertRaisesRegex(UserError, "nothing proves the figures of .*PERFORMANCE.md") as complaint:
             self.call(check=True)
         self.assertEqual(complaint.exception.code, 1)
 
@@ -927,7 +927,7 @@ class Command(unittest.TestCase):
         self.assertLessEqual(texts[page.MAIN].count("\n"), page.MOST_LINES)
 
     def test_the_committed_page_belongs_to_the_reference(self) -> None:
-        with self.assertRaisesRegex(Complaint, "rendered from baselines/reference"):
+        with self.assertRaisesRegex(UserError, "rendered from baselines/reference"):
             document.main(self.run_path, document.PAGE, False, False)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.measure import elf
 
 
@@ -48,5 +48,5 @@ def test_every_binary_of_the_system_has_one() -> None:
 )
 def test_what_is_no_whole_elf_file_is_a_complaint(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "program").write_bytes(content)
-    with pytest.raises(Complaint, match="program is no"):
+    with pytest.raises(UserError, match="program is no"):
         elf.loaded(tmp_path / "program")

@@ -9,7 +9,7 @@ import pytest
 from run_benches import serialization
 from run_benches.calibrate import error_rates
 from run_benches.calibrate.collection import kind_of
-from run_benches.calibrate.error_rates import Rate, Results, Rules, Table
+from run_benches.calibrate.error_rates import ErrorRates, Rate, Rules, Table
 from run_benches.cli import calibration
 from run_benches.render import calibration_pictures, calibration_report, pictures
 from run_benches.store.pool import Entry, Origin, Plant, Pool
@@ -66,7 +66,7 @@ def simulated(rounds: int, deviation: float = 0.015) -> Pool:
 
 
 @pytest.fixture(scope="module")
-def results() -> Results:
+def results() -> ErrorRates:
     return error_rates.results(simulated(4 * PAIRS), RULES, shuffles=3)
 
 
@@ -156,7 +156,7 @@ def test_a_layer_with_too_few_rounds_is_not_decided() -> None:
     assert list(error_rates.decisions(cells(15, 0.05), RULES, random.Random(1))) == []
 
 
-def test_every_part_of_a_pool_is_in_the_results(results: Results) -> None:
+def test_every_part_of_a_pool_is_in_the_results(results: ErrorRates) -> None:
     quiet = results.conditions["quiet"]
     assert (quiet.rounds, quiet.rows, quiet.comparisons) == (4 * PAIRS, 6, 4)
     assert quiet.screened.of == 24 and quiet.false_alarms.of == 5 * 6, (
@@ -173,7 +173,7 @@ def test_every_part_of_a_pool_is_in_the_results(results: Results) -> None:
     assert [rate.of for rate in quiet.usual.values()] == [4 * PAIRS * 6] * 2 + [0] * 4
 
 
-def test_a_real_plant_is_found_with_its_size_and_its_layer(results: Results) -> None:
+def test_a_real_plant_is_found_with_its_size_and_its_layer(results: ErrorRates) -> None:
     (planted,) = results.plants
     assert (planted.row, planted.pairs, planted.steps) == (OWN, 4 * PAIRS, 12)
     assert planted.low is not None and planted.high is not None and planted.low <= 0.05 <= planted.high
@@ -235,12 +235,12 @@ def test_rates_are_told_with_counts_and_bounds() -> None:
     assert calibration_report.counted(error_rates.rate(3, 59)) == "3 of 59: 1.4 % to 13 %"
 
 
-def test_results_come_back_as_they_were(results: Results, tmp_path: Path) -> None:
+def test_results_come_back_as_they_were(results: ErrorRates, tmp_path: Path) -> None:
     serialization.store(tmp_path / "results.json", results)
-    assert serialization.load(Results, tmp_path / "results.json") == results
+    assert serialization.load(ErrorRates, tmp_path / "results.json") == results
 
 
-def test_the_readme_has_a_line_for_each_goal_that_was_counted(results: Results) -> None:
+def test_the_readme_has_a_line_for_each_goal_that_was_counted(results: ErrorRates) -> None:
     told = calibration_report.sentence(results)
     assert told.startswith("Pairs of one revision with itself, quiet, load 60 %:\n")
     assert [line.split(":")[0].removeprefix("* ") for line in told.splitlines()[2:]] == [
@@ -248,7 +248,7 @@ def test_the_readme_has_a_line_for_each_goal_that_was_counted(results: Results) 
     ]
 
 
-def test_the_page_and_the_terminal_tell_the_same_counts(results: Results) -> None:
+def test_the_page_and_the_terminal_tell_the_same_counts(results: ErrorRates) -> None:
     page, terminal = (
         "\n".join([*calibration_report.goals(results), *calibration_report.section(results)]),
         calibration_report.summary(results),
@@ -258,7 +258,7 @@ def test_the_page_and_the_terminal_tell_the_same_counts(results: Results) -> Non
     assert "| indexes | 5.0 % |" in page
 
 
-def test_pictures_are_drawn(results: Results) -> None:
+def test_pictures_are_drawn(results: ErrorRates) -> None:
     drawn = calibration_pictures.pictures(results)
     assert [picture.name for picture in drawn] == [
         f"calibration-{name}" for name in ("p-values", "power", "coverage", "false-alarms")
@@ -284,7 +284,7 @@ def test_a_plant_weighs_what_it_does_to_the_row_that_many_steps_slow_down_most()
 
 def test_what_is_published_comes_from_the_pool_alone(tmp_path: Path) -> None:
     published = calibration.publish(simulated(PAIRS), tmp_path / "results.json")
-    assert serialization.load(Results, tmp_path / "results.json") == published
+    assert serialization.load(ErrorRates, tmp_path / "results.json") == published
     assert calibration.publish(simulated(PAIRS), tmp_path / "again.json") == published
 
 

@@ -3,15 +3,15 @@
 import pytest
 
 from run_benches.analysis import effects
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.render import explanation
-from run_benches.store.comparisons import Row, State, Witness
+from run_benches.store.comparisons import ComparedRow, RowState, Witness
 from run_benches.tests.comparisons import comparison, control, points, row, screened, unjudged
 
 ID = "indexes/hash_lookup/strata/100"
 
 
-def explained(rows: dict[str, Row], word: str = ID) -> str:
+def explained(rows: dict[str, ComparedRow], word: str = ID) -> str:
     return explanation.explain(comparison(rows), word)
 
 
@@ -104,7 +104,7 @@ def test_a_contaminated_comparison_says_that_the_verdict_does_not_count() -> Non
         ("not_run", "--resume"),
     ],
 )
-def test_a_row_without_a_verdict_says_why(state: State, said: str) -> None:
+def test_a_row_without_a_verdict_says_why(state: RowState, said: str) -> None:
     text = explained({ID: unjudged(state, "such is life")})
     assert text.startswith(f"{ID}: {state.replace('_', ' ')}: such is life\n") and said in text
 
@@ -113,7 +113,7 @@ def test_a_word_may_mean_several_rows_and_a_wrong_one_is_a_complaint() -> None:
     rows = {ID: screened(), "indexes/hash_lookup/strata/1": screened(), "storage/get/strata/sst": screened()}
     said = explained(rows, "indexes/hash_lookup")
     assert said.count(": same") == 2 and "storage" not in said
-    with pytest.raises(Complaint, match="did you mean indexes/hash_lookup"):
+    with pytest.raises(UserError, match="did you mean indexes/hash_lookup"):
         explained(rows, "indexes/hash_lokup")
 
 

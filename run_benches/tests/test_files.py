@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from run_benches import files, serialization
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.store import stored_file
 from run_benches.tests.checkout import Checkout
 
@@ -72,7 +72,7 @@ def test_a_link_to_a_file_of_the_runner_stays_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", [".", "file/below", "/dev/full"])
 def test_what_cannot_be_written_is_one_line(tmp_path: Path, path: str) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(Complaint, match="cannot write"):
+    with pytest.raises(UserError, match="cannot write"):
         files.write(tmp_path / path, "text")
 
 
@@ -93,7 +93,7 @@ def test_of_many_who_keep_a_name_at_once_one_does(tmp_path: Path, links: None) -
     def keep(number: int) -> bool:
         try:
             stored_file.keep(path, [number] * 1000)
-        except Complaint:
+        except UserError:
             return False
         return True
 

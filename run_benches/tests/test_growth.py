@@ -7,14 +7,14 @@ from collections.abc import Callable
 import pytest
 
 from run_benches.analysis import growth
-from run_benches.analysis.growth import Point
+from run_benches.analysis.growth import GrowthPoint
 
 SIZES = (1e3, 1e4, 1e5, 1e6)
 
 
 def simulated(
     law: Callable[[float], float], xs: tuple[float, ...] = SIZES, processes: int = 5, noise: float = 0.01, seed: int = 1
-) -> list[Point]:
+) -> list[GrowthPoint]:
     """Each process has a level of its own, and each of its points a little noise."""
     chance = random.Random(seed)
     levels = [chance.gauss(0, 0.03) for _ in range(processes)]

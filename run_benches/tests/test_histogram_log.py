@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from run_benches import serialization
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.measure import histogram_log
-from run_benches.store.loads import Quantile, Result
+from run_benches.store.loads import LoadResult, Quantile
 
 FAKES = Path(__file__).parent / "fakes"
 
 
 def test_the_curves_hold_the_quantiles_that_the_load_tool_stored() -> None:
     found = histogram_log.curves(FAKES / "load_result.hlog", {})
-    result = serialization.parse(Result, json.loads((FAKES / "load_result.json").read_text()))
+    result = serialization.parse(LoadResult, json.loads((FAKES / "load_result.json").read_text()))
     compared = 0
     for cell in result.cells:
         for kind, statistics in (("response", cell.response), ("service", cell.service), ("send_lag", cell.send_lag)):
@@ -45,5 +45,5 @@ def test_a_damaged_log_is_one_line(line: str, tmp_path: Path) -> None:
     file = tmp_path / "x.hlog"
     shutil.copy(FAKES / "load_result.hlog", file)
     file.write_text(file.read_text() + line + "\n")
-    with pytest.raises(Complaint, match="no log of histograms"):
+    with pytest.raises(UserError, match="no log of histograms"):
         histogram_log.curves(file, {})

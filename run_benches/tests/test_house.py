@@ -56,6 +56,15 @@ def test_modules_import_each_other_in_no_circle() -> None:
     assert list(TopologicalSorter({name: imported(path, known) for name, path in known.items()}).static_order())
 
 
+def test_a_public_class_has_a_name_of_its_own() -> None:
+    homes: dict[str, list[str]] = {}
+    for module, path in modules().items():
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(module)
+    assert len(homes) > 150 and not {name: found for name, found in homes.items() if len(found) > 1}
+
+
 def test_a_run_is_read_once() -> None:
     """What is told of it is made of `Findings`; only commands that store a run, or hold two side by side, have one."""
     readers = {"analysis.findings", "cli.commands", "cli.renew", "cli.stored"}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.setup import inherited, rocksdb_build, toolchain
 from run_benches.tests.workspace import Workspace, workspace
 
@@ -81,7 +81,7 @@ CHANGES_NOTHING = (
 def test_flags_in_the_shell_are_refused_by_name(monkeypatch: pytest.MonkeyPatch, checkout: Path, name: str) -> None:
     check(checkout)
     monkeypatch.setenv(name, "1")
-    with pytest.raises(Complaint, match=f"unset {name} "):
+    with pytest.raises(UserError, match=f"unset {name} "):
         check(checkout)
 
 
@@ -123,7 +123,7 @@ def test_configurations_above_are_refused_by_name(checkout: Path, key: str, plac
         file.with_name("config.toml").write_text(
             'include = ["included.toml", { path = "nowhere.toml", optional = true }]'
         )
-    with pytest.raises(Complaint) as refused:
+    with pytest.raises(UserError) as refused:
         check(checkout)
     assert f"{file} sets {key}, " in str(refused.value)
 
@@ -203,11 +203,11 @@ def built(workspace: Workspace) -> Workspace:
 def build(workspace: Workspace, **variables: str) -> str:
     """Builds the program; returns why not, or which crates were compiled."""
     lines = [
-        "from run_benches.errors import Complaint",
+        "from run_benches.errors import UserError",
         "from run_benches.measure import build",
         "try:",
         "    build.programs('answer')",
-        "except Complaint as complaint:",
+        "except UserError as complaint:",
         "    print(complaint)",
     ]
     cleared = {"CXX", "AR", "PKG_CONFIG_PATH"} & os.environ.keys()
@@ -263,7 +263,7 @@ def test_what_the_checkout_forces_is_its_own_affair(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(inherited, "CARGO_CONFIG", tmp_path / "config.toml")
     monkeypatch.setattr(rocksdb_build, "variables", lambda target: {"LIBCLANG_PATH": "/a", "CXXFLAGS": "-O3"})
     monkeypatch.delenv("LIBCLANG_PATH", raising=False)
-    with pytest.raises(Complaint, match="LIBCLANG_PATH is unset and was '/a'"):
+    with pytest.raises(UserError, match="LIBCLANG_PATH is unset and was '/a'"):
         inherited.check_variables(tmp_path, tmp_path, HOST)
     (tmp_path / "config.toml").write_text('[env]\nLIBCLANG_PATH = { value = "/b", force = true }\n')
     inherited.check_variables(tmp_path, tmp_path, HOST)

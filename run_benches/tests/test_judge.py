@@ -417,7 +417,7 @@ def test_the_screen_says_the_same_or_nothing() -> None:
 def turns(
     rng: random.Random, change: float, *, drift: float = 0.0, first: float = 0.0, noise: float = 0.0, coin: bool = True
 ) -> broker.RowLog:
-    """A row's turns of a million nanoseconds: `drift` over the whole row, `first` for the one that begins a quadruple,
+    """A row's turns of a million nanoseconds: `drift` over the whole row, `first` for the one that begins a palindrome,
     as shares."""
     fours = [rng.choice(((0, 1, 1, 0), (1, 0, 0, 1))) if coin else (0, 1, 1, 0) for _ in range(50)]
     taken = [(side, place == 0) for four in fours for place, side in enumerate(four)]
@@ -432,21 +432,23 @@ def turns(
     )
 
 
-@pytest.mark.parametrize("effect", [broker.effect, broker.total_effect])
+@pytest.mark.parametrize("by_total", [False, True])
 @pytest.mark.parametrize("change", [0.0, 0.05])
-def test_drift_cancels_within_a_pair(effect: Callable[[broker.RowLog], float], change: float) -> None:
+def test_drift_cancels_within_a_pair(by_total: bool, change: float) -> None:
     for seed in range(20):
-        assert effect(turns(random.Random(seed), change, drift=0.5)) == pytest.approx(math.log1p(change), abs=1e-4)
+        assert broker.effect(turns(random.Random(seed), change, drift=0.5), by_total) == pytest.approx(
+            math.log1p(change), abs=1e-4
+        )
 
 
-@pytest.mark.parametrize("effect", [broker.effect, broker.total_effect])
-def test_the_better_position_has_no_sign(effect: Callable[[broker.RowLog], float]) -> None:
+@pytest.mark.parametrize("by_total", [False, True])
+def test_the_better_position_has_no_sign(by_total: bool) -> None:
     """Who begins is tossed, so a cost of beginning widens the scatter and moves nothing; without the coin it would be a
     verdict."""
     rng = random.Random(1)
 
     def found(coin: bool) -> list[float]:
-        return [effect(turns(rng, 0.0, first=0.1, noise=0.03, coin=coin)) for _ in range(200)]
+        return [broker.effect(turns(rng, 0.0, first=0.1, noise=0.03, coin=coin), by_total) for _ in range(200)]
 
     tossed, fixed = found(coin=True), found(coin=False)
     estimate = estimates.location(tossed)

@@ -15,7 +15,7 @@ import pytest
 
 from run_benches import places
 from run_benches.cli import checks, library
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.setup import libclang, rocksdb_build, toolchain
 from run_benches.tests.checkout import Checkout
 
@@ -111,7 +111,7 @@ def test_objects_of_a_second_archive_are_joined(target: Path) -> None:
 def test_what_fails_or_is_killed_leaves_no_half_library(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     second = compiled(target) / "out/librocksdb_crc32c_arm.a"
     second.write_bytes(b"no archive\n")
-    with pytest.raises(Complaint, match=r"^ar x .*librocksdb_crc32c_arm\.a failed: "):
+    with pytest.raises(UserError, match=r"^ar x .*librocksdb_crc32c_arm\.a failed: "):
         rocksdb_build.library(target)
     assert made(target) == []
     code = "from pathlib import Path; from run_benches.setup import rocksdb_build; import os, signal, sys"
@@ -127,7 +127,7 @@ def test_what_fails_or_is_killed_leaves_no_half_library(target: Path, monkeypatc
     assert done.returncode == -signal.SIGKILL and [name[0] for name in made(target)] == ["."]
     path = os.environ["PATH"]
     monkeypatch.setenv("PATH", str(target))
-    with pytest.raises(Complaint, match="apt-get install binutils"):
+    with pytest.raises(UserError, match="apt-get install binutils"):
         rocksdb_build.library(target)
     assert made(target) == []
     monkeypatch.setenv("PATH", path)
@@ -137,14 +137,14 @@ def test_what_fails_or_is_killed_leaves_no_half_library(target: Path, monkeypatc
 
 
 def test_what_the_build_no_longer_has_is_told(target: Path) -> None:
-    with pytest.raises(Complaint, match=r"has no librocksdb\.a.*: cargo clean --release -p rust-librocksdb-sys"):
+    with pytest.raises(UserError, match=r"has no librocksdb\.a.*: cargo clean --release -p rust-librocksdb-sys"):
         rocksdb_build.library(target)
     folder = compiled(target)
     shutil.rmtree(target.parent / "rust-librocksdb-sys-0.49.0+11.12.0/rocksdb")
-    with pytest.raises(Complaint, match=r"are not .*rust-librocksdb-sys-0\.49\.0\+11\.12\.0: cargo fetch"):
+    with pytest.raises(UserError, match=r"are not .*rust-librocksdb-sys-0\.49\.0\+11\.12\.0: cargo fetch"):
         rocksdb_build.library(target)
     (folder / "output").write_text("")
-    with pytest.raises(Complaint, match="are not where .*output should say: cargo fetch"):
+    with pytest.raises(UserError, match="are not where .*output should say: cargo fetch"):
         rocksdb_build.library(target)
 
 

@@ -11,11 +11,11 @@ import pytest
 from run_benches import serialization
 from run_benches.analysis.findings import Findings
 from run_benches.compare import load_comparison
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.render import page
 from run_benches.store import load_comparisons
 from run_benches.store.load_comparisons import LoadComparison
-from run_benches.store.loads import Result
+from run_benches.store.loads import LoadResult
 from run_benches.tests import checkout as checkouts
 from run_benches.tests.checkout import Checkout
 from run_benches.tests.test_document import HEADERS, a_run
@@ -155,7 +155,7 @@ def test_the_comparison_is_printed_as_json(checkout: Checkout) -> None:
 
 def test_of_loads_that_are_not_alike_what_both_have_is_compared_by_name() -> None:
     content = json.loads((Path(__file__).parent / "fakes" / "load_result.json").read_text(encoding="utf-8"))
-    a = serialization.parse(Result, content)
+    a = serialization.parse(LoadResult, content)
     first, *others = [cell.operation for cell in a.cells]
     beside = dataclasses.replace(a, cells=[dataclasses.replace(a.cells[-1], operation="append 100"), *a.cells])
     rows = load_comparison._rows(a, beside)
@@ -165,7 +165,7 @@ def test_of_loads_that_are_not_alike_what_both_have_is_compared_by_name() -> Non
         "a right answer is another thing on each side"
     )
     assert f"{variant}/server CPU per right answer" in load_comparison._rows(a, a)
-    with pytest.raises(Complaint, match="no operation of one side has the name of one of the other"):
+    with pytest.raises(UserError, match="no operation of one side has the name of one of the other"):
         load_comparison._rows(
             dataclasses.replace(a, cells=[dataclasses.replace(a.cells[0], operation="other")]), beside
         )
@@ -193,7 +193,9 @@ def test_how_long_messages_take_to_the_last_subscriber_is_compared() -> None:
         0,
     )
     a, b = (
-        serialization.parse(Result, content | {"multicasts": counts | {"lag": lag, "last_lag": came, "by_fan_out": []}})
+        serialization.parse(
+            LoadResult, content | {"multicasts": counts | {"lag": lag, "last_lag": came, "by_fan_out": []}}
+        )
         for came in (lag, None)
     )
     name = f"{a.scenario.name}/last arrival of a message/p50"

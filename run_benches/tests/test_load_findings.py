@@ -10,7 +10,7 @@ import pytest
 from run_benches.analysis import load_figures, load_findings
 from run_benches.analysis.findings import Findings
 from run_benches.render import load_page, load_pictures, page, source
-from run_benches.store.loads import Cell, LoadRun
+from run_benches.store.loads import LoadCell, LoadRun
 from run_benches.store.runs import Run
 from run_benches.tests.made_up import a_load_run, bench, planned
 from run_benches.tests.test_document import HEADERS, a_run
@@ -261,7 +261,7 @@ def test_servers_over_one_database_stand_beside_one_in_the_same_repeat() -> None
                     "cpu": {"user_seconds": repeat, "system_seconds": 0.0},
                 }
             ]
-            load.scenarios[f"servers-x{servers}-repeat-{repeat}"] = Cell("ran", [], changed)
+            load.scenarios[f"servers-x{servers}-repeat-{repeat}"] = LoadCell("ran", [], changed)
     lines = "\n".join(load_page.body(load, [])).splitlines()
     (alone, both) = (
         next(line for line in lines if f"servers-x{servers} |" in line and "postgres 15.1" in line)

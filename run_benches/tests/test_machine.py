@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.measure import machine
 from run_benches.store.runs import Machine
 from run_benches.tests.made_up import A_MACHINE
@@ -108,5 +108,5 @@ def test_what_another_machine_began_is_not_gone_on_with() -> None:
         {**here.identity, "stepping": "another"},
         {name: here.identity[name] for name in ("cpu_model", "cores", "architecture", "memory_gib")},
     ):
-        with pytest.raises(Complaint, match="a run was begun on another machine"):
+        with pytest.raises(UserError, match="a run was begun on another machine"):
             machine.check_same(Machine(there, here.recorded), "a run")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from run_benches import places
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.setup import packages
 from run_benches.tests.checkout import Checkout
 
@@ -37,12 +37,12 @@ if "PIP_DRY_RUN" not in os.environ:
 ENSURE = """
 import os, sys, pathlib
 sys.path.insert(0, os.getcwd())
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.setup import packages
 packages._bundled_pip = lambda: pathlib.Path(os.getcwd()) / "wheel"
 try:
     packages.ensure_environment()
-except Complaint as complaint:
+except UserError as complaint:
     sys.exit(str(complaint))
 """
 
@@ -149,7 +149,7 @@ def test_pip_gets_what_leads_to_the_package_index(monkeypatch: pytest.MonkeyPatc
     assert packages.pip_setting("index-url") is None, "pip reads no file then"
     monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "broken"))
     (tmp_path / "broken").write_text("index-url = x\n")
-    with pytest.raises(Complaint, match="broken"):
+    with pytest.raises(UserError, match="broken"):
         packages.pip_setting("index-url")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from run_benches import files, processes, progress, serialization
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.measure import machine, selection
 from run_benches.render import tables
 from run_benches.render.tables import Column
@@ -30,12 +30,12 @@ def test_what_a_word_selects(word: str, fits: bool) -> None:
     [("transactoin", "transaction"), ("index", "indexes"), ("storge/get", "storage"), ("lits", "list")],
 )
 def test_a_misspelt_name_gets_the_nearest_one(word: str, meant: str) -> None:
-    with pytest.raises(Complaint, match=f"did you mean {meant}\\?"):
+    with pytest.raises(UserError, match=f"did you mean {meant}\\?"):
         selection.check_layers([word], LAYERS, ["list", "save"])
 
 
 def test_a_misspelt_row_gets_the_nearest_one() -> None:
-    with pytest.raises(Complaint, match=r"did you mean indexes/hash_insert\?"):
+    with pytest.raises(UserError, match=r"did you mean indexes/hash_insert\?"):
         selection.check_rows(["indexes/hash_inser"], ["indexes/hash_insert/strata/1", "indexes/range_scan/strata/1"])
 
 
@@ -146,7 +146,7 @@ def test_a_pip_with_another_hash_is_refused(monkeypatch: pytest.MonkeyPatch, tmp
     pages = {"text/html": f'<a href="../files/{packages.PIP_WHEEL}#sha256=0">'.encode(), "*/*": b"something else"}
     monkeypatch.setattr(packages, "ROOT", tmp_path)
     monkeypatch.setattr(packages, "_fetch", lambda url, accept: pages[accept])
-    with pytest.raises(Complaint, match="expected hash"):
+    with pytest.raises(UserError, match="expected hash"):
         packages._fetched_pip()
 
 

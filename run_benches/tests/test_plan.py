@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from run_benches import serialization
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.measure import new_run, plan
 from run_benches.measure.build import FactsFile, Suite
 from run_benches.measure.layers import layer_names, shares
@@ -123,7 +123,7 @@ def test_a_partner_that_was_taken_along_comes_without_its_own() -> None:
 def test_what_many_samples_take_says_nothing_of_few() -> None:
     costs, rows = plan.Costs(), [facts()]
     many, few = (dataclasses.replace(made(suites(get=facts())).design, sample_size=size) for size in (9, 7))
-    costs.learn(plan.remembered_by(many, plan.Job(0, "time", "storage")), 2.0)
+    costs.learn(plan.remembered_by(many, plan.PlannedJob(0, "time", "storage")), 2.0)
     assert plan.layer_s(many, "storage", rows, costs) - plan.layer_s(few, "storage", rows, costs) == pytest.approx(
         2.0 - plan.UNKNOWN_EXTRA_S
     )
@@ -155,7 +155,7 @@ def test_a_budget_that_cannot_hold_is_refused_before_it_is_spent() -> None:
             for name, floor in ((f"get{n}", f"storage/raw{n}/strata/1"), (f"raw{n}", None))
         }
     )
-    with pytest.raises(Complaint, match="name fewer layers, or a larger --budget"):
+    with pytest.raises(UserError, match="name fewer layers, or a larger --budget"):
         made(many, budget_s=60)
 
 

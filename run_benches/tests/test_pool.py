@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.store import pool
 from run_benches.store.pool import Entry, Origin, Plant
 from run_benches.store.runs import Build, Machine
@@ -83,7 +83,7 @@ def test_pairs_of_something_else_are_not_mixed_in(tmp_path: Path, other: dict[st
     path = tmp_path / "pool.jsonl"
     pool.add(pool.begin(ORIGIN, path), PAIR, path)
     before = path.read_bytes()
-    with pytest.raises(Complaint, match="move .* away to begin a new pool"):
+    with pytest.raises(UserError, match="move .* away to begin a new pool"):
         pool.begin(replace(ORIGIN, **other), path)
     assert path.read_bytes() == before
 
@@ -105,7 +105,7 @@ def test_a_pool_from_before_can_be_read_and_is_not_taken_for_one_of_this_machine
     )
     pool.add(pool.begin(old, path), PAIR, path)
     assert pool.load(path).entries == [PAIR]
-    with pytest.raises(Complaint, match=r"not known to be alike .no record of family, model, stepping, caches"):
+    with pytest.raises(UserError, match=r"not known to be alike .no record of family, model, stepping, caches"):
         pool.begin(ORIGIN, path)
 
 
@@ -126,5 +126,5 @@ def test_a_job_that_was_cut_off_is_not_there(tmp_path: Path) -> None:
 )
 def test_a_damaged_or_newer_pool_is_one_line(tmp_path: Path, text: str, complaint: str) -> None:
     (tmp_path / "pool.jsonl").write_text(text)
-    with pytest.raises(Complaint, match=complaint):
+    with pytest.raises(UserError, match=complaint):
         pool.load(tmp_path / "pool.jsonl")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from run_benches.cli import profile
-from run_benches.cli.profile import LOOP, Share
+from run_benches.cli.profile import LOOP, FunctionShare
 from run_benches.render.flame import Frame, Stack
 from run_benches.store.runs import Facts
 
@@ -149,7 +149,11 @@ def test_of_two_revisions_the_largest_change_stands_first() -> None:
     before: Counter[Stack] = Counter({(a,): 60, (b,): 40})
     after: Counter[Stack] = Counter({(a,): 55, (c,): 45})
     shares = profile._shares(profile.by_function(after), profile.by_function(before))
-    assert shares[0] == Share("c", "encoding", 0.45, 0.0) and [one.function for one in shares] == ["c", "b", "a"]
+    assert shares[0] == FunctionShare("c", "encoding", 0.45, 0.0) and [one.function for one in shares] == [
+        "c",
+        "b",
+        "a",
+    ]
     assert profile.by_layer(before) == {Frame("", "storage"): 1.0}
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.measure import published
 from run_benches.measure.layers import layer_names
 
@@ -31,5 +31,5 @@ def test_a_removed_row_is_named_with_its_nearest() -> None:
 def test_a_file_that_promises_nothing_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "rows.toml"
     path.write_text(text)
-    with pytest.raises(Complaint, match=r"rows\.toml"):
+    with pytest.raises(UserError, match=r"rows\.toml"):
         published.read(path)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.measure import relink
 from run_benches.measure.relink import Link
 from run_benches.tests.workspace import Workspace, workspace
@@ -77,7 +77,7 @@ def test_seeds_that_mean_other_things_are_no_seeds(tmp_path: Path, seed: int) ->
 
 
 def test_a_linker_that_fails_is_quoted(tmp_path: Path) -> None:
-    with pytest.raises(Complaint, match="anew cannot be linked anew in .*: .*missing"):
+    with pytest.raises(UserError, match="anew cannot be linked anew in .*: .*missing"):
         Link(("-fuse-ld=missing",), ()).to(tmp_path / "anew", 1)
 
 

@@ -231,7 +231,7 @@ def test_a_load_test_that_is_in_the_wrong_file_is_said(kept: Checkout) -> None:
 
 
 def test_on_a_full_disk_what_is_stored_stays_whole(kept: Checkout) -> None:
-    if processes.told(["unshare", "--map-root-user", "--mount", "true"]).returncode != 0:
+    if processes.captured(["unshare", "--map-root-user", "--mount", "true"]).returncode != 0:
         pytest.skip("a small disk is a mount, which this user may not make")
     before, folder, copy = contents(kept), kept.root / "baselines", kept.root.parent / "copy"
     size = sum(path.stat().st_size for path in folder.rglob("*.json"))
@@ -463,7 +463,7 @@ def test_two_at_once_are_not(house: Checkout) -> None:
 
 def test_what_is_the_same_program_is_not_measured_again() -> None:
     run = dataclasses.replace(a_run(), binaries={"storage": Binary("a", 1, "loaded")})
-    job = renew.Job("layer", "storage", run, {"src/storage": "1"}, {"src/storage": "2"})
+    job = renew.Renewal("layer", "storage", run, {"src/storage": "1"}, {"src/storage": "2"})
     same, other = Binary("b", 2, "loaded"), Binary("b", 2, "others")
     asked: list[tuple[Binary, bool]] = [(same, True), (other, False), (Binary("a", 1, None), False)]
     for now, expected in asked:
@@ -477,7 +477,7 @@ def test_what_is_the_same_program_is_not_measured_again() -> None:
         {"storage": same},
     )
     tested = dataclasses.replace(a_load_run(), binaries={"load": same, "strata": same})
-    scenario = renew.Job(
+    scenario = renew.Renewal(
         "scenario",
         "x",
         tested,

@@ -33,10 +33,10 @@ def resolved(workspace: Workspace, word: str | None) -> tuple[str, str, bool]:
 
 def complaint(workspace: Workspace, call: str, **environment: str) -> str:
     lines = [
-        "from run_benches.errors import Complaint",
+        "from run_benches.errors import UserError",
         "try:",
         f"    print('no complaint', {call})",
-        "except Complaint as complaint:",
+        "except UserError as complaint:",
         "    print(complaint)",
     ]
     return workspace.python(*lines, **environment)

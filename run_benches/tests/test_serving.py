@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from run_benches.cli import serving
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 
 
 def stand_in(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
@@ -38,5 +38,5 @@ def test_a_server_ends_with_its_block_and_leaves_nothing(
 
 def test_a_server_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in(tmp_path, monkeypatch, "echo first >&2; echo no room >&2; exit 2")
-    with pytest.raises(Complaint, match="no room"), serving.running(""):
+    with pytest.raises(UserError, match="no room"), serving.running(""):
         pass

@@ -12,7 +12,7 @@ import pytest
 
 from run_benches import places
 from run_benches.cli import command_line, commands
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.setup import packages
 from run_benches.tests.checkout import Checkout, checkout, measured
 
@@ -57,7 +57,7 @@ def test_another_users_folder_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_p
     monkeypatch.setattr(places, "_WITHOUT_HOME", link)
     monkeypatch.setattr(places, "CACHE", link)
     monkeypatch.setattr(os, "getuid", lambda: 4711)
-    with pytest.raises(Complaint, match="another user"):
+    with pytest.raises(UserError, match="another user"):
         places.use_cache()
 
 

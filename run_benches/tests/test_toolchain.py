@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from run_benches import places
-from run_benches.errors import Complaint
+from run_benches.errors import UserError
 from run_benches.measure import provenance
 from run_benches.setup import libclang, packages, rocksdb_build, toolchain
 
@@ -89,7 +89,7 @@ def test_another_library_or_half_of_one_is_refused_before_the_build(machine: Mac
     ):
         machine.wheel.write_bytes(content)
         with pytest.raises(
-            Complaint, match=f"the libclang of run_benches/setup/libclang.txt cannot be used here: .*{complaint}"
+            UserError, match=f"the libclang of run_benches/setup/libclang.txt cannot be used here: .*{complaint}"
         ):
             libclang.ensure(machine.target)
         assert not machine.local.exists()
@@ -185,7 +185,7 @@ def test_an_older_processor_is_told_at_once(
     (tmp_path / "cpuinfo").write_text(cpuinfo)
     of(monkeypatch, tmp_path, CONFIG)
     if lacks:
-        with pytest.raises(Complaint, match=rf"^this processor lacks {lacks}, .*\.cargo/config\.toml"):
+        with pytest.raises(UserError, match=rf"^this processor lacks {lacks}, .*\.cargo/config\.toml"):
             toolchain._check_processor(tmp_path / "cpuinfo")
     else:
         toolchain._check_processor(tmp_path / "cpuinfo")
@@ -196,7 +196,7 @@ def test_an_older_processor_is_told_at_once(
 def test_no_space_is_said_before_the_build(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("CARGO_TARGET_DIR", str(tmp_path / "target"))
     monkeypatch.setattr(toolchain, "SPACE_FOR_FIRST_BUILD_GIB", 10**6)
-    with pytest.raises(Complaint, match="make room, or set CARGO_TARGET_DIR"):
+    with pytest.raises(UserError, match="make room, or set CARGO_TARGET_DIR"):
         toolchain._check_space(toolchain.target_folder())
 
 

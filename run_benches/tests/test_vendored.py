@@ -1,7 +1,9 @@
-"""What others have built is committed as they published it: the hashes that its README names are those of the files."""
+"""What others have built is committed as they published it: the hashes that its README names are those of the files.
+What nobody wrote by hand is marked as such."""
 
 import hashlib
 import re
+import subprocess
 
 from run_benches.places import ROOT
 
@@ -32,3 +34,12 @@ def test_the_licences_of_all_packages_are_there() -> None:
         "Roboto",
     ):
         assert words in text, words
+
+
+def test_a_large_file_is_marked_as_generated_vendored_or_binary() -> None:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    large = [file for file in listed.split("\0") if file and (ROOT / file).stat().st_size > 500_000]
+    asked = ["git", "check-attr", "linguist-generated", "linguist-vendored", "binary", "--", *large]
+    told = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    marked = {file for file, _, state in (line.rsplit(": ", 2) for line in told) if state == "set"}
+    assert large and not set(large) - marked

@@ -207,6 +207,6 @@ def test_a_folder_inside_the_checkout_is_refused(workspace: Workspace) -> None:
 def test_a_revision_that_does_not_compile_is_one_line(workspace: Workspace) -> None:
     workspace.write("src/number.rs", "pub fn number() -> u32 { true }")
     with pytest.raises(
-        AssertionError, match="Complaint: the build of side b, HEAD failed: error\\[E0308\\]: mismatched types"
+        AssertionError, match="UserError: the build of side b, HEAD failed: error\\[E0308\\]: mismatched types"
     ):
         workspace.build(workspace.commit() and "HEAD", "b")

@@ -16,7 +16,7 @@ from pathlib import Path
 from unittest import mock
 
 from run_benches import scratch, serialization
-from run_benches.calibrate.error_rates import Results
+from run_benches.calibrate.error_rates import ErrorRates
 from run_benches.cli import command_line, commands
 from run_benches.render import calibration_report, comparison_report, explanation, forest, tables
 from run_benches.store import load_comparisons, pool
@@ -50,7 +50,7 @@ def main(folder: Path) -> None:
     _write(folder / "document --check.txt", lambda: _carried_out(["document", "--check"]))
     for words in (["report", "reference"], ["load", "report", "baselines/load/reference/rest-crud.json"]):
         _carried_out([*words, "--output", str(folder / f"{' '.join(words[:-1])}.html")])
-    results = serialization.load(Results, pool.RESULTS)
+    results = serialization.load(ErrorRates, pool.RESULTS)
     _write(folder / "calibration.txt", lambda: calibration_report.summary(results))
     _write(folder / "calibration.md", lambda: "\n".join(calibration_report.section(results)))
     for name, compared in _comparisons().items():

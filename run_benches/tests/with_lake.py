@@ -409,7 +409,7 @@ def test_a_catalogue_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_said_in_a_line_and_loses_nothing(tmp_path: Path) -> None:
-    if processes.told(["unshare", "--map-root-user", "--mount", "true"]).returncode != 0:
+    if processes.captured(["unshare", "--map-root-user", "--mount", "true"]).returncode != 0:
         pytest.skip("a small disk is a mount, which this user may not make")
     with made(tmp_path, "sql") as world:
         world.append(1000)
@@ -419,7 +419,7 @@ def test_a_full_disk_is_said_in_a_line_and_loses_nothing(tmp_path: Path) -> None
         copy = shlex.join([*world.copier().command(), "--once"])
         grow = "".join(f"mount -o remount,size={size} {disk}; {copy} >&2; echo $?; " for size in SMALL_DISKS)
         script = f"mount -t tmpfs -o size=4k tmpfs {disk}; {grow} cp -a {disk} {kept}"
-        done = processes.told(["unshare", "--map-root-user", "--mount", "sh", "-c", script])
+        done = processes.captured(["unshare", "--map-root-user", "--mount", "sh", "-c", script])
         codes, lines = (
             done.stdout.split(),
             [line for line in done.stderr.splitlines() if line.startswith("strata-lake: ")],
@@ -461,13 +461,13 @@ def test_what_the_document_shows(tmp_path: Path) -> None:
             except OSError:
                 assert time.monotonic() < deadline
                 time.sleep(0.05)
-        done = processes.told(["sh", "-ec", append.replace("9996", port)], cwd=tmp_path, env=environment)
+        done = processes.captured(["sh", "-ec", append.replace("9996", port)], cwd=tmp_path, env=environment)
         assert (done.returncode, done.stdout) == (0, appended.strip()), done.stderr
-        done = processes.told(["sh", "-ec", copy.replace("9996", port)], cwd=tmp_path, env=environment)
+        done = processes.captured(["sh", "-ec", copy.replace("9996", port)], cwd=tmp_path, env=environment)
         assert done.returncode == 0, done.stderr
         loaded = "; ".join(f"LOAD '{file}'" for file in readers.extensions())
         shown = "".join(read).replace("INSTALL iceberg; LOAD iceberg", loaded)
-        done = processes.told([sys.executable, "-c", shown], cwd=tmp_path)
+        done = processes.captured([sys.executable, "-c", shown], cwd=tmp_path)
         assert done.returncode == 0 and done.stdout.count("/buy") == 2, done.stderr
 
 

@@ -7,8 +7,8 @@ throughput and all tools must find the same; and for one row, which costs a clie
 it shows what a request costs the client. What is printed is the ratio of ours to a peer's within a turn, its median and
 its range over the turns.
 
-    python3 load/tests/peers.py throughput     exit 1 unless within 5 % of both for lists, and within twice wrk's CPU for a row
-    python3 load/tests/peers.py pause          what each tool sees of a second in which the server stands still
+    python3 load/tests/generators.py throughput     exit 1 unless within 5 % of both for lists, and within twice wrk's CPU for a row
+    python3 load/tests/generators.py pause          what each tool sees of a second in which the server stands still
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ CONNECTIONS = 50
 ROWS = 1000
 
 SCENARIO = """
-name = "peers"
-about = "what the peers ask for"
+name = "generators"
+about = "what the load generators ask for"
 tls = false
 effects = [{ counter = "COUNTER", operations = ["get"], each = 1.0 }]
 
@@ -121,7 +121,7 @@ class Bench:
 
     def ours(self, loop: str, connections: int = CONNECTIONS) -> Seen:
         """A closed loop of so many seconds, or an open one."""
-        scenario = self.folder / "peers.toml"
+        scenario = self.folder / "generators.toml"
         target = {"PATH": self.target.path, "EXPECTED": self.target.expected, "COUNTER": self.target.counter}
         text = SCENARIO
         for word, value in {"CONNECTIONS": str(connections), "ROWS": str(ROWS), "LOOP": loop, **target}.items():
