@@ -205,7 +205,7 @@ pub fn list(payload: &str, number: usize, partitions: usize) -> String {
     format!(r#"{{"records":[{}]}}"#, (0..number).map(event).collect::<Vec<_>>().join(","))
 }
 
-/// The key of a chunk, as ARCHITECTURE.md and `streams::keys` have it.
+/// The key of a chunk, as `streams::keys` has it.
 pub fn chunk_key(stream: u32, partition: u32, last: u64) -> [u8; 16] {
     let mut key = [0; 16];
     key[..4].copy_from_slice(&stream.to_be_bytes());

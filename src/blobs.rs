@@ -11,8 +11,15 @@
 //! when the store is opened (`transaction`). A blob that fits in one piece is written by that one batch.
 //!
 //! **A reader** ([`Reader`]) reads record, manifest and chunks from one snapshot, however slowly its bytes are consumed. The bytes under a
-//! number never change, so it takes a newer snapshot with every piece as long as the upload still exists: an old snapshot would keep the
-//! engine from dropping overwritten data.
+//! number never change, so it takes a newer snapshot with every piece as long as the upload still exists, and stays at the last one at
+//! which it did: an old snapshot would keep the engine from dropping overwritten data. A replacement neither mixes nor cuts what is read.
+//!
+//! A piece is four chunks. The incoming bytes of an upload are gathered into a piece, which is written before the next is read. Where the
+//! flushes of blobs are behind, the write is `Busy` and is tried again a little later, before the memtables of blobs are full: so an upload
+//! never makes the engine stall the writers of records.
+//!
+//! Whatever takes the number of an upload out of a record (a replacement, a delete, an expiration) deletes what is stored under it in the
+//! same batch, and so does a truncation. The media type is stored and returned as text; nothing here interprets it.
 //!
 //! Memory use does not depend on the length of a blob: both hold one piece at most. Every checksum is verified before a chunk is used.
 //!

@@ -4,6 +4,9 @@
 //! batch, and its cost does not grow with the number of records that share the value. An update compares only the stored texts of the
 //! indexed attributes, and writes only entries that change.
 //!
+//! An entry holds one record, so no insert reads or rewrites a list. Only a unique index is read before it is written
+//! (`transaction::uniques`).
+//!
 //! An index that is being built is maintained from the start: every write of a record writes its entries, and [`build`] adds those of
 //! existing records, which are locked meanwhile. So the order of the two does not matter.
 //!

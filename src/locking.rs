@@ -12,6 +12,9 @@
 //! Waiting threads are woken one per release, in arrival order. Callbacks only need to know of the release and do not take the lock, so all
 //! of them are called.
 //!
+//! Each release wakes one thread and not all, since only one can take the slot; a thread that has waited for a millisecond is handed it
+//! (`waiting`), so that none starves. A wait has one deadline for all its slots.
+//!
 //! Non-goals: storage, and the meaning of keys.
 
 mod waiting;

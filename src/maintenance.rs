@@ -1,5 +1,7 @@
 //! Maintenance of a store while no server has it open: verify, back up, restore, copy, compact, statistics. (`POST
 //! /_checkpoint` copies the store of a running server.)
+//!
+//! What only reads a store (verify, back up, statistics) changes nothing in its directory, and no writer has it open meanwhile.
 
 pub(crate) mod background;
 

@@ -7,6 +7,10 @@
 //! The head is read by code of this layer and reserves nothing but a profile of 1 MiB. From its numbers follows what decoding takes at most;
 //! the decoders' own limits are set besides. Profiles are kept; texts, places and thumbnails are left out of what is decoded, or passed over.
 //!
+//! No decoder is given a file before what it takes at most was computed from the head and reserved. A JPEG is decoded to an eighth, a
+//! quarter or a half where at least 1.5 times the size remains; the rows of other formats are averaged over boxes, as they come, to at
+//! least twice the size (`pixels`).
+//!
 //! Non-goals: which thread does this, how much memory there is for all of them, and what is cached (`handlers`, `ingress`).
 
 mod cut;

@@ -7,6 +7,10 @@
 //! `transaction` reassigns them from the catalogue of the opened store, so that they never change for stored data. The catalogue also
 //! provides the earlier layouts of records ([`Earlier`]) and the build states of indexes ([`IndexState`]).
 //!
+//! Numbers and positions of a table mean something for that table only. So each table of each parsed schema and of each open database has
+//! an identity of its own (`Identity`): verbs take tables of their database, conditions and selections are used on the table that they were
+//! parsed for, and a topic is of a table of the feed's database. Everything else is `Invalid`.
+//!
 //! A schema with multicasts has two tables more ([`MESSAGES`], [`REPEATS`]), which no client can name.
 
 mod directives;
@@ -217,10 +221,12 @@ pub struct Relationship {
     pub many: bool,
 }
 
-/// What an acknowledged write survives.
+/// What an acknowledged write survives. A table chooses by `@table(durability:)`; a transaction over tables of both classes is strong.
+/// There is no class without the log (`storage::rocks` says why).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, PartialOrd, Ord)]
 pub enum Durability {
-    /// Written to the log and handed to the operating system: survives a crash of the process, but not of the machine.
+    /// Written to the log and handed to the operating system: survives a crash of the process, but not of the machine. The server syncs the
+    /// log in the background (`maintenance::background`), so such a crash takes about a second of writes.
     #[default]
     Soft,
     /// Synced to the device: survives a crash of the machine too. Readers may see it shortly before the sync.

@@ -5,6 +5,22 @@
 //! transaction releases all its locks, waits for the locks of all its keys in slot order, and restarts. Nothing is written before the end,
 //! so restarting and aborting need no rollback.
 //!
+//! No read takes a lock: neither a read by id nor a query. A read inside a transaction does, to keep others from writing what it has read.
+//! A transaction that has waited for `LOCK_WAIT` in all gives up as `Busy`. Verbs that name their keys beforehand (an array of creates, a
+//! delete by query) never restart, unless a unique value belongs to an expired record, which is deleted in the same batch. A truncation
+//! holds every slot, so that no update is in progress that would write a part of a record after it. No thread waits for itself: it knows
+//! the slots that its transactions hold (`HELD_BY_THREAD`), and a verb of the database that wants one of them is `Invalid`.
+//!
+//! A handle that leaves syncs to its caller ([`Database::deferring_syncs`]) returns from a strong write once that is in the log and its
+//! locks are released; [`Database::when_synced`] calls back after the sync, so no lock is held over one. A write that finds a lock held is
+//! tried again when [`Database::when_released`] calls back.
+//!
+//! At a remote store the batch depends on every key that the transaction has read for it (`Store::get_for`). The database refuses it if
+//! another server has changed one of them, and the verb runs again (`storage::remote`).
+//!
+//! A database is open for as long as somebody has a [`Database`], a feed, an upload or a reader of a blob. Nothing else keeps it open, such
+//! as a subscription (except while it catches up) or its texts.
+//!
 //! [`Database`] is also the entry point for programs that embed the store: open it and call the verbs.
 
 mod background;

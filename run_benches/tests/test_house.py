@@ -96,8 +96,8 @@ def test_what_was_typed_is_read_by_the_standard_library_alone() -> None:
 def test_every_package_says_what_it_is_for_and_stands_in_the_map() -> None:
     folders = {path.parent.name for path in HERE.glob("*/__init__.py")} - {"tests"}
     assert folders == set(PACKAGES)
-    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    places = [text.index(f"| `{package}` |", text.index("## The runner")) for package in PACKAGES]
+    text = (ROOT / "docs/measuring.md").read_text(encoding="utf-8")
+    places = [text.index(f"| `{package}` |", text.index("## The map of the runner")) for package in PACKAGES]
     assert places == sorted(places), "lowest first, as here"
     for package in PACKAGES:
         assert ast.get_docstring(ast.parse((HERE / package / "__init__.py").read_text(encoding="utf-8")))

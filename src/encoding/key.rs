@@ -22,6 +22,9 @@
 //! follows cannot be mistaken for text. Text longer than [`INDEXED_BYTES`] is truncated: the reader verifies the record; a `unique` key is
 //! then followed by the hash of the whole text.
 //!
+//! Keys contain numbers, never names of tables, attributes or indexes, and no number is used twice (`transaction::catalogue`): a name may
+//! come back, and would then lead to what was stored under it before.
+//!
 //! No table has the number 0, so the bookkeeping of uploads sorts before all blobs.
 #![deny(clippy::little_endian_bytes, clippy::host_endian_bytes)]
 

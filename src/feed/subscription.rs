@@ -1,4 +1,7 @@
 //! One subscription: what its subscriber receives next, and how it catches up with the live ones, which are fed from the end of the log.
+//!
+//! What it reads itself and what the reader of the log queues for it are compared by one position under one lock, so between the two there
+//! are neither gaps nor duplicates.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};

@@ -1,4 +1,8 @@
 //! The verbs of lists: a query and its records, whole or in pieces.
+//!
+//! Each record's stored text, or the selected parts of it, is copied between the brackets of the list. Where the list was cut by its limit,
+//! a cursor says where it goes on (`query::cursor`): the position of the last record, the access path, and the key that its walk had
+//! reached.
 
 use bytes::Bytes;
 use http::header::LINK;

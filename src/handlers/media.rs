@@ -2,6 +2,8 @@
 //!
 //! JSON is the internal form of records, lists and answers: the stored text is sent unchanged, and clients that request nothing else pay
 //! nothing. Other types are converted from that text after the handlers, and to it before them, so the handlers need not know them.
+//! Nothing below `handlers` interprets media types or content codings.
+//!
 //! `binary` has CBOR and MessagePack, `integers` JSON for clients that lose digits, `list` the framing of lists.
 
 mod binary;

@@ -7,6 +7,9 @@
 //! A file and what it takes to decode it are reserved before they are there. Only one at a time is between the two, so that those which have
 //! all they need end and give it back: nobody waits for somebody who waits.
 //!
+//! The tag of a thumbnail is made of that of the blob, the size and the version of this code, so a client that has it gets 304 and nothing
+//! of the file is read.
+//!
 //! Non-goals: where and when one is made, what is kept of them, and who waits for whom (`ingress`).
 
 use bytes::Bytes;

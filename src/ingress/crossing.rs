@@ -1,4 +1,13 @@
 //! The crossing from async to blocking code: inline if the data is in memory, else in the pool of the lane.
+//!
+//! Each lane has its own limit and its own threads (`routing::Lane`), so none waits for another. Lists and thumbnails have as many threads
+//! as there are cores (by default), at a lower priority than all others; only dumps wait for their clients, each on a thread that it
+//! occupies until its end. What is short is compressed on the worker, at most 16 KiB; all decompression is done in the pool. With
+//! `storage.refuse_stalls` off, a write on a worker may wait for the engine.
+//!
+//! No thread that answers waits for a sync: one thread syncs. Threads wait for locks only in transactions on many records or on records
+//! that are not in memory, and at the end of uploads. A write that was handed to the log is never cancelled, and one that was done is never
+//! reported as failed: if there is no room for its response, the response comes without a body.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

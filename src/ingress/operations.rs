@@ -2,6 +2,8 @@
 //! checkpoints of the store.
 //!
 //! Served by an axum `Router`, because none of it is performance-critical.
+//!
+//! No request names a place in the file system: a checkpoint has a name, and the operator its directory.
 
 mod statistics;
 

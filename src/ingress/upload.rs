@@ -3,6 +3,9 @@
 //! A client that sends faster than the disk writes is thus slowed down by backpressure, and an upload costs one piece of memory, which
 //! counts as memory of bodies, and no thread while it waits for its client. If the engine is stalled, the write is retried after a pause.
 //! Only a few uploads write at a time, in a lane of their own: more would only wait for each other in the engine.
+//!
+//! The record, the precondition and the media type are checked before the body is read (`blobs::Upload::begin`), and one piece is reserved
+//! from the memory of bodies.
 
 use std::sync::Arc;
 use std::time::Duration;

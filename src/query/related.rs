@@ -5,6 +5,9 @@
 //! `brandId` in the ids of the brands with that name. Otherwise it is evaluated on batches of the records that satisfy everything else:
 //! their related records are read and tested, recursively for nested relationships.
 //!
+//! To-one relationships are read by one multi-get of the ids. To-many ones are read by one scan of many ranges of the index on the foreign
+//! key and a multi-get for each 1024 related records; without such an index, by a scan of the related table.
+//!
 //! Everything is read at the snapshot of the query.
 
 use std::borrow::Cow;

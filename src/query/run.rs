@@ -2,6 +2,9 @@
 //!
 //! A list is read at one snapshot by the steps of its plan ([`Walk`]), no further than its limit; if no index provides its order, it is
 //! sorted in memory.
+//!
+//! A query that can match one record alone (by its id, or by a unique value) needs no snapshot: the condition that led to the record is
+//! checked again on it. A query takes no lock.
 
 use std::cell::{Cell, RefCell};
 use std::ops::ControlFlow;

@@ -1,4 +1,6 @@
 //! The source of a query's records: a table at one snapshot, which of its indexes may be used there, and its stored records by their keys.
+//!
+//! No index is used that lacks entries as of the snapshot of the query (`Index::is_ready_at`).
 
 use super::budget::StepBudget;
 use crate::error::{Error, Result};

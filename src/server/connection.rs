@@ -3,6 +3,8 @@
 //! Deadlines cost a request only a few stores: a connection records its events in a [`Watch`], and its worker checks all of them a few
 //! times within the shortest deadline. (The HTTP library would create, register and remove a timer for every request.) A deadline may thus
 //! be late by up to half of itself, or two seconds.
+//!
+//! No deadline is put off by bytes that are neither a request nor an answer (`frames`, `sent`).
 
 mod frames;
 mod head;

@@ -9,8 +9,9 @@
 //!
 //! **An answer that is lost.** Whoever sends a commit and gets no answer does not know whether it was done, and the keys that it wrote
 //! are no witness: two increments write the same bytes. So each commit also sets a row of its own (its receipt) to a number that nobody
-//! else writes. Once the database has ended the lost commit, the receipt says whether it was done. A row is used by one commit at a time,
-//! from before the transaction begins, so it never makes two transactions race.
+//! else writes. Once the database has ended the lost commit, the receipt says whether it was done. If that cannot be learnt either, the
+//! caller is told that the outcome is unknown: it is never taken for done or for failed. A row is used by one commit at a time, from before
+//! the transaction begins, so it never makes two transactions race.
 //!
 //! **Scans** come in pages that grow, so that short lists are read in one request, and long ones in few.
 //!

@@ -6,6 +6,8 @@
 //! ```
 //! All numbers are little-endian. The checksum is the XXH3-64 of what follows it, with a seed from the key, so that a chunk under another
 //! key is noticed, too. A length of the whole partition in each chunk makes the bytes between two offsets a difference of two reads.
+//!
+//! A chunk is written once and never changed.
 
 use twox_hash::XxHash3_64;
 

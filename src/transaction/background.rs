@@ -10,6 +10,9 @@
 //! continue. If two records share a value, the build fails: the entries are removed, and uniqueness is not enforced.
 //!
 //! **Expired records** are invisible to all readers; they are found by an index on their expiry time, and deleted like by a client.
+//!
+//! A record that has expired is removed only by such ordinary transactions, and no answer contains one: a query reads the clock once and
+//! shows none that has expired by then.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;

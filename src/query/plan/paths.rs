@@ -1,4 +1,8 @@
 //! Enumerates the access paths to all matching records: those that an index, the order of the table or an id provides.
+//!
+//! Conditions on one attribute become one range, and so do equalities on the first attributes of a composite index and a range on the next.
+//! The terms of a text are one range each, which are walked together (`indexes::Matches::common`). A path that another one makes
+//! superfluous, because that serves all its conditions and leads to no more records, is dropped before the race.
 
 use std::ops::Bound;
 

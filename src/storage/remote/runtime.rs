@@ -1,4 +1,7 @@
 //! The thread that reads from the sockets of a database, and how others wait for an answer.
+//!
+//! The clients of databases run on it, so that nothing below `ingress` is async but these and the clients of brokers
+//! (`multicast::runtime`): who calls them blocks.
 
 use std::thread::JoinHandle;
 

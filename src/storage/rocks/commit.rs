@@ -11,6 +11,8 @@
 //!
 //! The write itself is not synced: the engine would let no other writer in until the device has answered, and soft writes would wait for
 //! strong ones.
+//!
+//! The writers of one commit fail together, each with the same error.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -9,6 +9,8 @@
 //! families if the second filled up before the first is flushed, so uploads pause before that. A blob file is removed when all its chunks
 //! are deleted. It is not rewritten to reclaim the deleted ones: compactions would do that for a fraction of all files at a time, however
 //! many there are (the binding offers no finer choice), so it is left to the operator.
+//!
+//! Nothing that somebody else put into a data directory is changed: where there is no store in it, it is empty, or refused.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;

@@ -6,6 +6,8 @@
 //!
 //! These locks belong to the process: the first file that is closed ends them all, the engine's too. So this process opens a directory once,
 //! which is recorded.
+//!
+//! So what only reads a store changes nothing in its directory, and no writer has it open meanwhile.
 
 use std::collections::BTreeSet;
 use std::fs::File;

@@ -3,6 +3,8 @@
 //!
 //! Free space is looked at after each mebibyte that was written, when somebody [asks](Store::look_at_room), and while it is short, before
 //! each write that adds.
+//!
+//! A write that is refused is `Full`. Batches of deletes alone are not refused, so that room can be made.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 

@@ -3,6 +3,9 @@
 //! The engine stops at the first invalid record of a file, whether its writer was interrupted there or the file is damaged. What is missing
 //! there is told by the numbers of the operations, which have no gaps, and by what is known to be [synced](super::synced). Files that the
 //! engine needs no more, by its [manifest](super::manifest), may be missing.
+//!
+//! It is asked before the engine opens the store, which would take the first invalid record for the end of the log, and a missing file for
+//! one that it does not need. If anything that was synced is lost, the store is not opened; anything else that is missing is a torn end.
 
 use std::fs::{self, File, OpenOptions};
 use std::path::Path;

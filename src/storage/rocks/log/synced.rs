@@ -10,6 +10,8 @@
 //! are numbered without a gap, so a missing file is noticed, too. It is JSON, replaced by rename. A power cut may leave an older one of the
 //! same opening, which claims less.
 //!
+//! A copy of a store (checkpoint, backup, restore) gets a file of its own: its log goes on by itself from there.
+//!
 //! History of the format: 1, the first.
 
 use std::fs::{self, File};
