@@ -19,9 +19,9 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @dataclass
 class Stop:
-    """Whether somebody has asked to stop, and whether that is being done. Python ignores an exception that is raised in
-    its own callbacks (around a fork, at the end of an object), so an interrupt that falls into one would be lost: who
-    goes on looks here. While it is `held`, an interrupt waits."""
+    """The state of a stop: whether somebody has asked to stop, and whether that is being done. Python ignores an
+    exception that is raised in its own callbacks (around a fork, at the end of an object), so an interrupt that falls
+    into one would be lost: who goes on looks here. While it is `held`, an interrupt waits."""
 
     requested: bool = False
     ending: bool = False
@@ -56,7 +56,7 @@ def raise_if_requested() -> None:
 
 @contextmanager
 def held() -> Iterator[None]:
-    """What must not be cut off in the middle, and is short: an interrupt comes when it is done."""
+    """Holds interrupts back from what must not be cut off in the middle, and is short: one comes when that is done."""
     if STOP.held or threading.current_thread() is not threading.main_thread():  # signals come to no other thread
         yield
         return

@@ -24,7 +24,7 @@ BASELINES = ROOT / "baselines"
 """Runs that were given a name; committed."""
 
 REFERENCE = BASELINES / "reference"
-"""What the committed pages are rendered from: a run of each layer."""
+"""The runs that the committed pages are rendered from: one of each layer."""
 
 BUT_RESULTS = ("--", ".", f":!{BASELINES.name}", ":!docs", ":!README.md")
 """For git: all paths but those of results that were kept, and of what is written about them, which change nothing of
@@ -40,7 +40,7 @@ LOAD_REFERENCE = LOAD_BASELINES / "reference"
 """The load tests that the committed pages are rendered from: one of each scenario."""
 
 CALIBRATION = ROOT / "target" / "load" / "calibration"
-"""What the client of load tests can do (`load calibrate`); ignored by git."""
+"""The limits of the client of load tests, as measured (`load calibrate`); ignored by git."""
 
 LAST_BUILD = RUNS / "last-build.json"
 """Which bench binaries the last build made: lets `list` answer without building."""

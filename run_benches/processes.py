@@ -33,15 +33,15 @@ SYSTEM = re.compile(
 it into memory, and ends by signal 7 (SIGBUS) where the disk is full."""
 
 _REFUSED = "strata-harness: refused: "
-"""What a bench says last if its engine refused an operation (benches/harness/src/refusal.rs)."""
+"""The beginning of what a bench says last if its engine refused an operation (benches/harness/src/refusal.rs)."""
 
 REFUSED = "the engine refused: "
-"""How the reason of that is told."""
+"""The words before the reason of that, where it is told."""
 
 
 @dataclass(frozen=True)
 class Ending:
-    """How a process is asked to end, and how long it may take then, before it is killed."""
+    """The signal that asks a process to end, and the time that it may take then, before it is killed."""
 
     ask: signal.Signals
     patience_s: float
@@ -56,7 +56,7 @@ AT_ONCE = Ending(signal.SIGKILL, 10.0)
 """Of what a test ends as a power switch would."""
 
 KILLED_S = 10.0
-"""How long the kernel may take to end what was killed; what waits for a device cannot be waited for."""
+"""The time that the kernel may take to end what was killed; what waits for a device cannot be waited for."""
 
 PIPE, STDOUT, DEVNULL = subprocess.PIPE, subprocess.STDOUT, subprocess.DEVNULL
 Process = subprocess.Popen[bytes]
@@ -176,13 +176,13 @@ def _ending(code: int, log: Path) -> str | None:
 
 
 def last_lines(log: Path) -> str:
-    """What a process said last."""
+    """Returns what a process said last."""
     return essence(log.read_text(encoding="utf-8", errors="replace").splitlines())
 
 
 def essence(lines: list[str]) -> str:
-    """What counts of the last lines of a process: that its engine refused an operation, else the first reason of the
-    system, else the message of a panic where there is one, else the last line."""
+    """Returns what counts of the last lines of a process: that its engine refused an operation, else the first reason
+    of the system, else the message of a panic where there is one, else the last line."""
     said = [line.strip() for line in lines if line.strip()]
     refused = [line.removeprefix(_REFUSED) for line in said if line.startswith(_REFUSED)]
     if refused:
@@ -268,7 +268,7 @@ def _family(pids: set[int], running: dict[_Id, _Place]) -> set[_Id]:
 
 
 def _signal(send: Callable[[int, int], None], pid: int, number: int) -> bool:
-    """Whether there was somebody to send a signal to."""
+    """Sends a signal, and returns whether there was somebody to send it to."""
     try:
         send(pid, number)
     except (ProcessLookupError, PermissionError):

@@ -36,7 +36,7 @@ here mean something else."""
 
 
 def git(*words: str, said: str = "", environment: dict[str, str] | None = None) -> str:
-    """What git prints about this checkout; `said` is its standard input. A complaint quotes it."""
+    """Returns what git prints about this checkout; `said` is its standard input. A complaint quotes it."""
     if not os.path.lexists(ROOT / ".git"):  # git would look above; it cannot be told not to where the path has a colon
         raise UserError(
             f"git {words[0]} failed: fatal: not a git repository: this checkout has no .git (is it an archive?)"

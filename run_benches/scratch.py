@@ -21,7 +21,7 @@ from run_benches.places import BENCH_CACHE
 PREFIX = "strata-bench"
 
 VARIABLES = ("TMPDIR", "STRATA_BENCH_DIR")
-"""What says where temporary files lie, and stores of benches where that is elsewhere."""
+"""The variables that say where temporary files lie, and stores of benches where that is elsewhere."""
 
 _found: dict[str, Path] = {}
 """The folders of the variables, as the command found them."""

@@ -64,7 +64,7 @@ expect = { status = 200, EXPECTED }
 
 @dataclass(frozen=True)
 class Target:
-    """What is asked for, what a right answer has, and the server's counter that each request raises by one."""
+    """The path that is asked for, what a right answer has, and the server's counter that each request raises by one."""
 
     path: str
     expected: str
@@ -77,7 +77,7 @@ NONE_OF_ALL = Target("/Product?text==nothing", "rows = 0", "scans")
 
 @dataclass
 class Seen:
-    """What a tool says of a window, and the CPU it used for each of its requests; times in seconds."""
+    """The report of a tool on a window, and the CPU it used for each of its requests; times in seconds."""
 
     rate: float
     requests: int
@@ -181,8 +181,8 @@ def ratio_line(what: str, ratios: list[float]) -> str:
 
 
 def throughput(bench: Bench, turns: int, seconds: int) -> bool:
-    """Whether the tools agree where the server is the bottleneck, and ours costs at most twice wrk's CPU where the
-    client is."""
+    """Returns whether the tools agree where the server is the bottleneck, and ours costs at most twice wrk's CPU where
+    the client is."""
     good = True
     for target in (NONE_OF_ALL, ONE):
         bench.target = target

@@ -1,1 +1,2 @@
-"""What stored figures say, as values: rows and their contrasts, floors, the ladder, laws of growth, contradictions."""
+"""The findings in stored figures, as values: rows and their contrasts, floors, the ladder, laws of growth,
+contradictions."""

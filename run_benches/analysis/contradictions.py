@@ -1,4 +1,4 @@
-"""What contradicts itself in a run (T23): orders that cannot be, or that have to be explained before any of their
+"""The contradictions within a run (T23): orders that cannot be, or that have to be explained before any of their
 figures is used.
 
 Why: every figure can be right by itself and the page still be wrong, when a layer is faster than the layer it calls. So
@@ -57,12 +57,12 @@ class CrossCheck:
     looked_at: int
     found: list[str]
     of: int = 0
-    """How many rows of its kind ran in several processes or took turns: a rule that has some and looked at none is no
-    rule."""
+    """The number of rows of its kind that ran in several processes or took turns: a rule that has some and looked at
+    none is no rule."""
 
     @property
     def is_blind(self) -> bool:
-        """Whether it looked at nothing, though there is something."""
+        """True if it looked at nothing, though there is something."""
         return bool(self.of) and not self.looked_at
 
 
@@ -186,7 +186,7 @@ class _Step:
 
     @property
     def sure(self) -> bool:
-        """Whether there are tuples enough for that."""
+        """True if there are tuples enough for that."""
         return self.contrast.ratio(self.confidence).high is not None
 
 
@@ -285,7 +285,8 @@ def _clocks_disagree(clocks: _Clocks) -> str | None:
 
 
 def _is_path_of_ours(floor: str) -> bool:
-    """Whether a floor is the best path that this project knows: another program or library may take longer than ours."""
+    """Returns whether a floor is the best path that this project knows: another program or library may take longer than
+    ours."""
     return floor.split("/")[2] in (OURS, FLOOR, DRIVER)
 
 
@@ -370,7 +371,7 @@ class _Contended:
     alone: Row
     alone_time: Spread
     at_once: int
-    """How many operations the threads, the cores and the keys allow at one moment."""
+    """The number of operations that the threads, the cores and the keys allow at one moment."""
 
 
 def _contended(rows: Sequence[Row]) -> Iterator[_Contended]:

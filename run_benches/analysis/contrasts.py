@@ -1,4 +1,4 @@
-"""How two rows differ, from lanes that took turns: the only differences that are printed.
+"""The differences between two rows, from lanes that took turns: the only differences that are printed.
 
 Why three words: a difference whose interval excludes none is told with its interval; one whose 90 % interval lies
 within the margin is told as `same`; anything else is told as not resolved, with the interval, and never as a number
@@ -22,7 +22,7 @@ ContrastVerdict = Literal["differ", "same", "not resolved"]
 
 @dataclass(frozen=True)
 class Contrast:
-    """How much longer a row takes than another: the natural logarithms of their ratios, one a tuple."""
+    """The log ratios of a row's time over another's: natural logarithms, one a tuple."""
 
     logs: tuple[float, ...]
 
@@ -37,7 +37,7 @@ class Contrast:
         return found
 
     def added(self, confidence: float = 0.95) -> Estimate:
-        """What the row takes more than the other, as a share of the other's time."""
+        """Returns what the row takes more than the other, as a share of the other's time."""
         return _moved(self.ratio(confidence), -1.0, 1.0)
 
     def nanoseconds(self, base_ns: float, confidence: float = 0.95) -> Estimate:
@@ -45,7 +45,7 @@ class Contrast:
         return _moved(self.ratio(confidence), -1.0, base_ns)
 
     def verdict(self, confidence: float = 0.95) -> ContrastVerdict:
-        """Whether the two differ for certain, are the same within the margin, or cannot be told."""
+        """Returns whether the two differ for certain, are the same within the margin, or cannot be told."""
         found = self.ratio(confidence)
         if found.low is not None and found.high is not None and not found.low <= 1 <= found.high:
             return "differ"
@@ -71,15 +71,15 @@ def joint(confidence: float, count: int) -> float:
 
 @dataclass(frozen=True)
 class Controls:
-    """What the second lanes of a run say of its intervals: how many there are, and how many hold that a row is as fast
-    as itself."""
+    """The check of a run's intervals by its second lanes: the number of these, and the number that hold that a row is
+    as fast as itself."""
 
     looked_at: int
     held: int
 
     @property
     def contaminated(self) -> bool:
-        """Whether chance alone would miss so often in less than one run of a hundred."""
+        """True if chance alone would miss so often in less than one run of a hundred."""
         missed = self.looked_at - self.held
         return (
             sum(

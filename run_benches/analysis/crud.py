@@ -24,7 +24,7 @@ class CrudLine:
         return f"{verb}, {self.variant}" if self.variant else verb
 
     def loss(self, indexes: int) -> Contrast | None:
-        """How that many indexes compare with none; `None` where the two took no turns."""
+        """Returns the contrast of that many indexes with none; `None` where the two took no turns."""
         base, cell = self.cells.get(0), self.cells.get(indexes)
         return cell.over(base) if indexes and base and cell else None
 
@@ -44,8 +44,8 @@ def crud_rows(rows: Iterable[Row]) -> list[Row]:
 
 
 _Variant = tuple[str, str, str]
-"""What can tell two rows of one verb apart: durability, state of the data, and the words of the case that count
-nothing."""
+"""The properties that can tell two rows of one verb apart: durability, state of the data, and the words of the case
+that count nothing."""
 
 
 def lines(verb: str, found: Sequence[Row]) -> list[CrudLine]:

@@ -15,16 +15,16 @@ from run_benches.analysis.contrasts import MARGIN, Contrast
 from run_benches.stats.estimates import Estimate
 
 NOT_RUN = "not run"
-"""What stands where a figure would stand, always followed by the reason."""
+"""The words where a figure would stand, always followed by the reason."""
 
 NO_TURNS = f"{NOT_RUN}: the two took no turns"
-"""What stands where a difference would stand that was not measured as one."""
+"""The words where a difference would stand that was not measured as one."""
 
 NOT_MEASURED = "not measured"
-"""What stands where nothing was planned that would give the figure."""
+"""The words where nothing was planned that would give the figure."""
 
 TOO_FEW = "not enough samples"
-"""What stands where a quantile would stand that too few operations lie beyond."""
+"""The words where a quantile would stand that too few operations lie beyond."""
 
 _TIMES = ((1.0, "ns"), (1e3, "us"), (1e6, "ms"), (1e9, "s"))
 _BYTES = ((1.0, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB"))  # decimal: a MiB is another unit
@@ -44,7 +44,7 @@ class Spread:
 
 
 def spread(points: Sequence[float]) -> Spread | None:
-    """What some processes measured, as one figure; `None` when there was none."""
+    """Returns what some processes measured, as one figure; `None` when there was none."""
     return Spread(statistics.median(points), min(points), max(points), len(points)) if points else None
 
 
@@ -83,7 +83,8 @@ def amount_spread(figure: Spread) -> str:
 
 
 def per_second(nanoseconds: float, unit: str, units_per_operation: float = 1.0) -> str:
-    """How many units fit into a second at that time an operation, without the unit's name: `812 k`, `1.02 GB`."""
+    """Formats the number of units that fit into a second at that time an operation, without the unit's name: `812 k`,
+    `1.02 GB`."""
     each_second = units_per_operation * 1e9 / nanoseconds
     factor, prefix = _step(each_second, _BYTES if unit == "bytes" else _COUNTS)
     return f"{significant(each_second / factor)} {prefix}".rstrip()
@@ -188,7 +189,7 @@ def round_amount(value: float) -> str:
 
 
 def times(estimate: float, low: float | None, high: float | None) -> str:
-    """How many times as fast, over any range: `41.7 [30.5, 45.8]`, `0.106 [0.0740, 0.172]`."""
+    """Formats how many times as fast something is, over any range: `41.7 [30.5, 45.8]`, `0.106 [0.0740, 0.172]`."""
     interval = "" if low is None or high is None else f" [{significant(low)}, {significant(high)}]"
     return significant(estimate) + interval
 

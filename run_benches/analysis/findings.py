@@ -1,4 +1,4 @@
-"""What stored runs say, read once: everything that a table, a page, a picture or an exit code is made of.
+"""The findings in stored runs, read once: everything that a table, a page, a picture or an exit code is made of.
 
 Why apart from the words: a table and the picture beside it must not disagree, so both are made from the values found
 here, and a picture is sealed with the very values it was drawn from. Everything is pure: runs in, values out, in house
@@ -27,7 +27,7 @@ from run_benches.store.runs import Bench, Family, Machine, Ratio, Run, State
 
 @dataclass(frozen=True)
 class CellOutcome:
-    """How the time of a row, a ratio, a family or a sentinel ended, why, and whether it was planned."""
+    """The state in which the time of a row, a ratio, a family or a sentinel ended, why, and whether it was planned."""
 
     kind: str
     id: str
@@ -38,11 +38,11 @@ class CellOutcome:
 
 @dataclass(frozen=True)
 class Findings:
-    """What one run says, or several of one layer each. Layers are in house order, the rows of a layer in the order of
-    its run, which is that of the source."""
+    """The findings in one run, or in several of one layer each. Layers are in house order, the rows of a layer in the
+    order of its run, which is that of the source."""
 
     made: Made
-    """What the run says of itself; of several, what the newest says, and the seconds of all."""
+    """The account of the run on itself; of several, that of the newest, and the seconds of all."""
     rows: tuple[Row, ...]
     held: tuple[Held, ...]
     """Every row that names a floor or has a ratio."""
@@ -75,12 +75,12 @@ class Findings:
 
     @property
     def of_each_machine(self) -> tuple["Findings", ...]:
-        """What is said of each machine."""
+        """The findings about each machine."""
         return self.by_machine or (self,)
 
     @property
     def parts(self) -> Mapping[str, "Findings"]:
-        """What is said of each layer by itself."""
+        """The findings about each layer by itself."""
         return self.by_layer or dict.fromkeys(self.layers, self)
 
     @property
@@ -150,7 +150,7 @@ class Findings:
 
     @cached_property
     def checks(self) -> list[CrossCheck]:
-        """What contradicts itself, and how much was looked at."""
+        """The contradictions, and how much was looked at."""
         return contradictions.checks(self.rows, self.ladders, self.floors)
 
 

@@ -1,5 +1,5 @@
-"""How a time grows with what it depends on: the law behind the points of a scaling row, in words, as pure functions of
-numbers.
+"""The growth of a time with what it depends on: the law behind the points of a scaling row, in words, as pure functions
+of numbers.
 
 Why a law and not a line through points: "twice as slow at a million records" says nothing about ten million, while
 "1.06x for every tenfold" does, and is wrong where no simple law holds, which then is said instead. Two things are asked
@@ -28,7 +28,7 @@ GrowthPoint = tuple[float, Sequence[float]]
 """A value of the axis, and what each process measured there, in nanoseconds an operation."""
 
 TOLERANCE = 0.10
-"""How far a law may pass by a median."""
+"""The share by which a law may pass by a median."""
 
 FEWEST_POINTS = 3
 """Through two points runs every law."""
@@ -67,9 +67,9 @@ _T_975 = (
 
 @dataclass(frozen=True)
 class Growth:
-    """What the points say. `law` is `constant`, `logarithmic`, `linear`, `power`, `irregular` (none of them) or
-    `unknown` (too few points). The exponent is that of t = c x^p, with its 95 % interval; absent where x begins at 0,
-    and (the interval) of one process."""
+    """The growth that the points show. `law` is `constant`, `logarithmic`, `linear`, `power`, `irregular` (none of
+    them) or `unknown` (too few points). The exponent is that of t = c x^p, with its 95 % interval; absent where x
+    begins at 0, and (the interval) of one process."""
 
     axis: str
     law: str
@@ -165,7 +165,7 @@ def _straight(name: str, basis: Sequence[float], medians: Sequence[float]) -> _L
 
 
 def _added(points: Sequence[GrowthPoint], axis: str) -> Growth:
-    """What each further one adds, where there may be none."""
+    """Returns what each further one adds, where there may be none."""
     xs = [x for x, _ in points]
     each = _over_processes(points, lambda times: _line(xs, times, [1 / (time * time) for time in times])[1])
     law, medians = _straight("linear", xs, _medians(points)), _medians(points)

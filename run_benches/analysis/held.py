@@ -10,7 +10,7 @@ from run_benches.analysis.row import DRIVER, FLOOR, OURS, Row, absence
 from run_benches.store.runs import Ratio
 
 Standing = Literal["met", "missed", "not shown"]
-"""How a row stands to its goal: met if its whole interval reaches it, missed if none of it does."""
+"""The standing of a row to its goal: met if its whole interval reaches it, missed if none of it does."""
 
 MOST_TUPLES = 1000
 """More would be needed for nothing that anybody waits for."""
@@ -26,7 +26,7 @@ class Held:
 
     @property
     def is_peer(self) -> bool:
-        """Whether it is held against another system, without a goal, and not against what it is built on."""
+        """True if it is held against another system, without a goal, and not against what it is built on."""
         goals = [
             goal for held in (self.ratio, self.row.bench.facts.floor) if held for goal in (held.at_least, held.aim)
         ]
@@ -34,12 +34,12 @@ class Held:
 
     @property
     def is_own(self) -> bool:
-        """Whether it is held against a row of ours, which either may be faster than."""
+        """True if it is held against a row of ours, which either may be faster than."""
         return self._subject == OURS
 
     @property
     def judged(self) -> bool:
-        """Whether there is an interval to judge by."""
+        """True if there is an interval to judge by."""
         return (
             self.ratio is not None
             and self.ratio.state == "ran"
@@ -48,7 +48,7 @@ class Held:
 
     @property
     def standing(self) -> Standing | None:
-        """How the row stands to its goal; nothing without a goal, or without an interval."""
+        """The standing of the row to its goal; nothing without a goal, or without an interval."""
         if self.goal is None or self._interval is None:
             return None
         _, low, high = self._interval
@@ -88,7 +88,7 @@ class Held:
 
     @property
     def verdict(self) -> str:
-        """Whether the goal is met; a missed one as plain as a met one."""
+        """The verdict on the goal, in words; a missed one as plain as a met one."""
         if self.goal is None:
             return "a peer, no goal" if self.is_peer else "no goal"
         match self.standing:
@@ -125,7 +125,7 @@ class Held:
 
 
 def counted_goals(held: Sequence[Held]) -> str:
-    """How many goals of these rows stand how: `32 met, 9 missed, 12 not shown, 0 not judged`."""
+    """Counts the goals of these rows by their standing: `32 met, 9 missed, 12 not shown, 0 not judged`."""
     standings = [one.standing for one in held]
     told: list[tuple[Standing | None, str]] = [
         ("met", "met"),

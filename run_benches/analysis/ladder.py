@@ -43,7 +43,7 @@ class Rung:
 
     @property
     def step(self) -> Contrast | None:
-        """How it compares with the rung below; `None` where there is none, or the two took no turns."""
+        """The contrast with the rung below; `None` where there is none, or the two took no turns."""
         return self.row.over(self.below.row) if self.below else None
 
     @property
@@ -71,13 +71,13 @@ def ladder(rows: Sequence[Row], request: str) -> list[Rung]:
 
 
 def step_confidence(rungs: Sequence[Rung], rung: Rung) -> float:
-    """How sure the interval of a step has to be so that those of the request's whole ladder, by that clock, hold
-    together."""
+    """Returns the confidence that the interval of a step needs so that those of the request's whole ladder, by that
+    clock, hold together."""
     return joint(0.95, sum(one.step is not None and alike(one.row, rung.row) for one in rungs))
 
 
 def share(rungs: Sequence[Rung], rung: Rung) -> float | None:
-    """What a rung adds, as a share of the request's time on the highest rung of its clock."""
+    """Returns what a rung adds, as a share of the request's time on the highest rung of its clock."""
     times = [
         one.row.measured.middle
         for one in rungs

@@ -1,4 +1,4 @@
-"""What a stored load test says, as values: what was not run, CPU a request, the load that was offered over time.
+"""The figures of a stored load test, as values: what was not run, CPU a request, the load that was offered over time.
 
 Why apart from the page: the same figures stand on the page, in its pictures and in the performance document, and are
 formed once.
@@ -85,8 +85,8 @@ def throughput(result: LoadResult) -> str:
 
 
 def client_limited(result: LoadResult) -> bool:
-    """Whether the client was the bottleneck of the throughput. Where all that was offered was answered, it was late in
-    the tail alone."""
+    """Returns whether the client was the bottleneck of the throughput. Where all that was offered was answered, it was
+    late in the tail alone."""
     everything = result.loop == "open" and result.total.ok == result.total.scheduled
     return result.validity == "client_bound" and not everything
 
@@ -118,7 +118,7 @@ def client_cpu_ns(result: LoadResult) -> float | None:
 
 
 def at(statistics: Statistics | None, quantile: float) -> tuple[bool, float | None]:
-    """Whether a quantile may be told, and its value; none where it is beyond all that was measured."""
+    """Returns whether a quantile may be told, and its value; none where it is beyond all that was measured."""
     for found in statistics.quantiles if statistics else ():
         if found.quantile == quantile:
             return True, found.value
@@ -150,7 +150,7 @@ def lost_by_second(result: LoadResult) -> list[int]:
 
 
 def _windows(result: LoadResult) -> Sequence[LoadResult | LoadStage]:
-    """What was measured one after the other: the stages, where there are some, else all."""
+    """Returns the parts that were measured one after the other: the stages, where there are some, else all."""
     return result.stages or [result]
 
 

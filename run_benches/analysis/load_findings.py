@@ -1,5 +1,4 @@
-"""What a load test says of where time goes: shares of CPU, and the way from the ladder's highest rung to an answer
-under load.
+"""The use of time in a load test: shares of CPU, and the way from the ladder's highest rung to an answer under load.
 
 Why no differences: one is told only between what took turns, and scenarios of a run follow one another. So each figure
 here is of one window: shares of what was used in it, and means over the very same requests, whose differences are sums
@@ -16,7 +15,7 @@ from run_benches.store.loads import Declared, LoadResult, LoadRun, Operation
 TOP_RUNG = "tcp"
 
 ROWS_OF_A_LIST = 20
-"""What the ladder's list has."""
+"""The number of rows in the ladder's list."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +44,9 @@ def believed(run: LoadRun) -> list[tuple[str, LoadResult]]:
 
 @dataclass(frozen=True)
 class Limit:
-    """What limited a scenario, in words, as far as that is known, and the CPU over its window: the server's share of
-    what both sides used, the kernel's share of the server's, the server's as a part of one processor, and what a thread
-    of the client used or was ready for."""
+    """The limit of a scenario, in words, as far as it is known, and the CPU over its window: the server's share of what
+    both sides used, the kernel's share of the server's, the server's as a part of one processor, and what a thread of
+    the client used or was ready for."""
 
     scenario: str
     words: str

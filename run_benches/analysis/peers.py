@@ -26,7 +26,7 @@ class PeerRow:
     """Their time against ours; absent where the two took no turns or are not of one kind."""
 
     def faster(self, confidence: float = 0.95) -> PeerOutcome | None:
-        """Who is faster beyond the interval."""
+        """Returns who is faster beyond the interval."""
         if self.contrast is None:
             return None
         verdict = self.contrast.verdict(confidence)
@@ -46,13 +46,13 @@ def sides(rows: Sequence[Row]) -> list[PeerRow]:
 
 
 def is_peer(row: Row) -> bool:
-    """Whether a row is another's work, and neither what ours is built on nor the entry to a runtime."""
+    """Returns whether a row is another's work, and neither what ours is built on nor the entry to a runtime."""
     return row.subject not in (OURS, FLOOR, DRIVER)
 
 
 def census(found: Sequence[PeerRow], together: bool = False) -> Iterator[str]:
-    """How often ours was faster, and how often slower, beside each other one: by the interval of each row, or so that
-    those of all rows beside one other hold together; then nothing is said of one with which no row is resolved."""
+    """Tells how often ours was faster, and how often slower, beside each other one: by the interval of each row, or so
+    that those of all rows beside one other hold together; then nothing is said of one with which no row is resolved."""
     for peer in dict.fromkeys(side.theirs.subject for side in found):
         told = [side for side in found if side.theirs.subject == peer and side.contrast is not None]
         outcomes = [side.faster(joint(0.95, len(told) if together else 1)) for side in told]

@@ -45,7 +45,7 @@ class Write:
         return _difference(base, cell, confidence) if indexes and base and cell else None
 
     def each(self, confidence: float = 0.95) -> Estimate | None:
-        """What an index adds, over the largest number of them."""
+        """Returns what an index adds, over the largest number of them."""
         most = max(self.cells)
         found = self.added(most, confidence)
         return found and Estimate(

@@ -30,12 +30,12 @@ verbs of their own."""
 OURS = "strata"
 FLOOR = "floor"
 DRIVER = "driver"
-"""What a row that enters a runtime stands beside: the same entry, and nothing behind it."""
+"""The counterpart of a row that enters a runtime: the same entry, and nothing behind it."""
 
 
 @dataclass(frozen=True)
 class Made:
-    """What a run says of itself: how, when, where and of which code its figures were made."""
+    """The account of a run on itself: how, when, where and of which code its figures were made."""
 
     command: list[str]
     started: str
@@ -69,7 +69,7 @@ class Row:
     """The time of the base in its home family; `None` where that was not stored (before schema 5)."""
     base: str = ""
     lanes: int = 0
-    """How many took turns in its home family; it is one of them."""
+    """The number of lanes that took turns in its home family; it is one of them."""
 
     @property
     def measured(self) -> Spread | None:
@@ -83,7 +83,7 @@ class Row:
 
     @property
     def remark(self) -> str:
-        """What sets its time apart from those of other rows, in words; empty of most."""
+        """The circumstance that sets its time apart from those of other rows, in words; empty of most."""
         own, measured = self._of_its_processes, self.measured
         if own is not None and self.bench.family is None and not self.bench.facts.workload:
             return "warm"
@@ -108,7 +108,7 @@ class Row:
         return self.base != self.id and self.base in self.contrasts
 
     def over(self, other: "Row") -> Contrast | None:
-        """How it compares with another row; nothing where the two took no turns."""
+        """Returns its contrast with another row; nothing where the two took no turns."""
         mine, theirs = self.contrasts.get(other.id), other.contrasts.get(self.id)
         return mine or (theirs.turned() if theirs else None)
 
@@ -142,7 +142,7 @@ def stalled_share(row: Row) -> float | None:
 
 
 def absence(state: State, reasons: Sequence[str]) -> str:
-    """What stands in place of a figure: the state and the reason, never a number."""
+    """Returns the words in place of a figure: the state and the reason, never a number."""
     label = {
         "ran": figures.NOT_RUN,
         "not_run": figures.NOT_RUN,
@@ -168,12 +168,12 @@ def _sound(points_ns: Sequence[float]) -> bool:
 
 
 def is_part_of_a_mix(row: Row) -> bool:
-    """Whether a row stands only for what it adds to another."""
+    """Returns whether a row stands only for what it adds to another."""
     return any(row.operation in parts for parts in MIX_PARTS)
 
 
 def alike(one: Row, other: Row) -> bool:
-    """Whether the figures of two rows are of one kind, so that a statistic of both may be formed (T6)."""
+    """Returns whether the figures of two rows are of one kind, so that a statistic of both may be formed (T6)."""
     mine, theirs = one.bench.facts, other.bench.facts
     return (mine.clock, mine.unit, mine.units_per_operation, mine.threads) == (
         theirs.clock,

@@ -1,4 +1,4 @@
-"""How the times of rows grow with what they depend on: series of rows along one axis, and their law.
+"""The growth of rows' times with what they depend on: series of rows along one axis, and their law.
 
 Why series come from facts: a bench says of each of its rows where it stands on which axis, so a row that is added joins
 its series by itself. Rows of one series differ along its axis and in nothing else, so all of one layer, operation,
@@ -28,7 +28,7 @@ AXES = {
     "partitions": "partitions of the stream",
     "readers": "readers that wait",
 }
-"""What a row's time is told over, in the order of the page, and in words."""
+"""The axes over which a row's time is told, in the order of the page, and in words."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Series:
 
     @property
     def words(self) -> str:
-        """What is said of the series in a line."""
+        """The words on the series, in a line."""
         if self.axis != THREADS:
             fewest = min((len(row.bench.points_ns) for row in self.rows.values() if row.measured), default=0)
             return self.law.words if fewest != 1 else "not resolved (1 process: too few for an interval)"
@@ -80,12 +80,12 @@ class Series:
         return figures.plural(int(x), "thread") + (" (oversubscribed)" if self.oversubscribed(x) else "")
 
     def oversubscribed(self, x: float) -> bool:
-        """Whether so many threads share the cores of the machine."""
+        """Returns whether so many threads share the cores of the machine."""
         return oversubscribed(self.axis, x, self.cores)
 
 
 def oversubscribed(axis: str, x: float, cores: int | None) -> bool:
-    """Whether a point is one of more threads than cores."""
+    """Returns whether a point is one of more threads than cores."""
     return axis == THREADS and cores is not None and x > cores
 
 

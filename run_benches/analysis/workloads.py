@@ -25,8 +25,8 @@ QUANTILES: Sequence[tuple[str, float, Callable[[Latency], float | None]]] = (
 
 @dataclass(frozen=True)
 class Tail:
-    """How long the operations of one kind took in a row: the quantiles for which there are enough, by name, and the
-    slowest of all."""
+    """The times that the operations of one kind took in a row: the quantiles for which there are enough, by name, and
+    the slowest of all."""
 
     kind: str
     processes: int

@@ -1,1 +1,1 @@
-"""How often verdicts are wrong: a pool of pairs under every condition, and the rates of error that follow from it."""
+"""The error rates of verdicts: a pool of pairs under every condition, and the rates that follow from it."""

@@ -77,7 +77,7 @@ COMPARED_ROUNDS = 10
 
 @dataclass(frozen=True)
 class PoolJob:
-    """What is done and stored in one piece."""
+    """The work that is done and stored in one piece."""
 
     round: int
     kind: EntryKind
@@ -210,7 +210,7 @@ class Collection:
         return {id: facts for rows in self._rows.values() for id, facts in rows.items()}
 
     def _announce(self, rounds: int, round_s: float) -> None:
-        """What the budget buys, before it is spent."""
+        """Prints what the budget buys, before it is spent."""
         if rounds < 1:
             raise UserError(
                 f"a round of these rows takes about {duration(round_s)}: give a larger --budget, or name fewer with --rows"
@@ -259,7 +259,7 @@ class Collection:
         return sum(several) / DRIVEN_EVERY
 
     def _job_s(self, job: PoolJob) -> float:
-        """What such a job took so far, or what is to be expected of it."""
+        """Returns the seconds that such a job took so far, on average, or those to be expected of it."""
         took = [entry.seconds for entry in self.pool.entries if (entry.kind, entry.target) == (job.kind, job.target)]
         rows = list(self._rows[job.target].values())
         if took:
@@ -381,7 +381,7 @@ class Collection:
 
 
 def kind_of(id: str, facts: Facts) -> str:
-    """What kind a row is of, by what makes its pairs scatter."""
+    """Returns the kind of a row, by what makes its pairs scatter."""
     if id.partition("/")[0] == "locking":
         return "locking"
     if facts.clock == "cpu":
@@ -430,5 +430,5 @@ def _usual(old: Sequence[float], new: Sequence[float], seed: str) -> tuple[float
 
 
 def _steps(steps: int, weight: float, share: float) -> int:
-    """How many steps slow a row down by a share, where `steps` slow it down by `weight`."""
+    """Returns the number of steps that slow a row down by a share, where `steps` slow it down by `weight`."""
     return max(1, round(steps * share / weight))

@@ -1,4 +1,4 @@
-"""What else the machine does while we measure: nothing, a steady foreign load, or a neighbour that writes to the disk.
+"""The disturbance of the machine while we measure: none, a steady foreign load, or a neighbour that writes to the disk.
 
 Why on purpose: error rates of a quiet machine say little about the one a person has. Whatever disturbs is bounded in
 time and in size, and ends with us however we end: it looks at its parent many times a second, and its file has no name,

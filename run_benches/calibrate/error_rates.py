@@ -85,12 +85,13 @@ class Power:
 
 @dataclass
 class Condition:
-    """What the pairs of one condition gave. Of comparisons of one layer, whose rows are all decided by fresh pairs:
-    `false_alarms` are rows called slower or faster though nothing had changed, `by_kind` those of each kind of row,
-    `alarming` the comparisons with at least one, `shuffled` the share of false alarms over many shuffles, `coverage`
-    the intervals that hold 0, and `p_values` those of all rows. Of whole comparisons, so many as `comparisons`:
-    `screened` are the rows that the screen settled, `contaminated` the comparisons whose controls alarmed, and `power`
-    is by the slow-down in percent; `found` are the rows called slower by that and by kind. `usual` is by the tool."""
+    """The results of the pairs of one condition. Of comparisons of one layer, whose rows are all decided by fresh
+    pairs: `false_alarms` are rows called slower or faster though nothing had changed, `by_kind` those of each kind of
+    row, `alarming` the comparisons with at least one, `shuffled` the share of false alarms over many shuffles,
+    `coverage` the intervals that hold 0, and `p_values` those of all rows. Of whole comparisons, so many as
+    `comparisons`: `screened` are the rows that the screen settled, `contaminated` the comparisons whose controls
+    alarmed, and `power` is by the slow-down in percent; `found` are the rows called slower by that and by kind. `usual`
+    is by the tool."""
 
     rounds: int
     rows: int
@@ -127,7 +128,7 @@ class Planted:
 
 @dataclass
 class Goal:
-    """What was promised before anything was measured, and whether the counts show it."""
+    """A promise that was made before anything was measured, and whether the counts show it."""
 
     name: str
     wanted: str
@@ -485,7 +486,7 @@ def goal(name: str, wanted: str, found: Rate, least: float = 0.0, most: float = 
 
 
 def _changed(decided: dict[str, Judgement], rows: Collection[str] | None = None) -> Rate:
-    """How many of these rows, all or some, are called changed."""
+    """Counts those of these rows, all or some, that are called changed."""
     verdicts = [found.verdict for id, found in decided.items() if rows is None or id in rows]
     return rate(sum(verdict in ("slower", "faster") for verdict in verdicts), len(verdicts))
 

@@ -32,7 +32,8 @@ CHECKS_SCHEMA = 1
 OF_THE_RUNNER = frozenset(
     f"STRATA_{name}" for name in ("DRIVEN", "TURN", "COUNT", "ROW", "SET", "PLANT", "FACTS_DIR", "TEMPLATES")
 )
-"""What the runner tells the processes it measures: left over in a shell, it would change what is checked."""
+"""The variables that the runner sets for the processes it measures: left over in a shell, one would change what is
+checked."""
 
 
 FEATURES = ("--features", "strata/nats,strata/redis,strata/postgres,strata/tikv,strata/simulated")
@@ -40,10 +41,11 @@ FEATURES = ("--features", "strata/nats,strata/redis,strata/postgres,strata/tikv,
 alike for each step, because that takes longer than most tests."""
 
 OF_BROKERS = ("brokers", "multicast", "nats", "redis")
-"""What the names of the tests that need them have in common."""
+"""The parts that mark the names of the tests that need brokers."""
 
 OF_REMOTE_STORES = "remote::"
-"""What the names of tests over databases have in common: of a simulated one, PostgreSQL, and the double of TiKV."""
+"""The part that the names of tests over databases have in common: of a simulated one, PostgreSQL, and the double of
+TiKV."""
 
 
 class Skip(Exception):
@@ -60,7 +62,7 @@ class Check:
 
 @dataclass(frozen=True)
 class CheckResult:
-    """How a step ended."""
+    """The result of a step."""
 
     name: str
     outcome: str
@@ -227,8 +229,8 @@ def _typed() -> bool:
 
 
 def _over_brokers() -> bool:
-    """What is told by real brokers alone. Without one of them, the tests of the others run, and the step counts as
-    skipped."""
+    """Tests what is told by real brokers alone. Without one of them, the tests of the others run, and the step counts
+    as skipped."""
     return _over(brokers.BROKERS, OF_BROKERS)
 
 
@@ -271,7 +273,7 @@ def _documents() -> bool:
 
 
 def _form() -> bool:
-    """Whether the Python has the form and keeps the rules that ruff.toml says; `ruff format` mends the first."""
+    """Returns whether the Python has the form and keeps the rules of ruff.toml; `ruff format` mends the first."""
     python = ["run-benches.py", "run_benches", "load/tests"]
     passed = [_python("-m", "ruff", *words, *python)() for words in (["format", "--check"], ["check"])]
     return all(passed)
@@ -315,7 +317,8 @@ def _published_rows() -> bool:
 
 
 def _at_random() -> bool:
-    """What `cargo test` reads at random, twenty-five times as much of it, and a hundred times as many pictures."""
+    """Tests what `cargo test` reads at random, with twenty-five times as much of it, and a hundred times as many
+    pictures."""
     toolchain.check()
     texts = _call(
         ["cargo", "test", "--release", "--lib", "--", "encoding::body", "query::parse", "streams::event"],
@@ -328,7 +331,7 @@ def _at_random() -> bool:
 
 
 def _rocksdb_once() -> bool:
-    """What the runner built is what a person's commands use: none of them compiles RocksDB again."""
+    """Tests that a person's commands use what the runner built: none of them compiles RocksDB again."""
     toolchain.check()
     typed = (
         ["build", "--release"],
@@ -360,7 +363,7 @@ def _embedded() -> bool:
 
 
 def _clients() -> bool:
-    """What programs in Python ask with: libraries, and a client that is generated from the OpenAPI document."""
+    """Tests what programs in Python ask with: libraries, and a client that is generated from the OpenAPI document."""
     packages.add_full()
     return _python("-m", "pytest", "-q", "run_benches/tests/with_clients.py")()
 

@@ -1,4 +1,4 @@
-"""What can be typed: words to options, and every ending to an exit code.
+"""The command line: words to options, and every ending to an exit code.
 
 Why the first word may be a layer: `run-benches.py transaction` is what one types. A first word that is no command, no
 layer and no row is an error that names the nearest one, before anything is built.
@@ -50,7 +50,7 @@ LOAD_TOOL = {
     "check": "judge stored results again",
     "lint": "apply the laws to a report of another tool",
 }
-"""What the load tool does by itself, with the words that follow as they are."""
+"""The actions that the load tool carries out by itself, with the words that follow as they are."""
 
 LOAD_ACTIONS = ("run", "compare", "list", "save", "baselines", "runs", "show", "report", *LOAD_TOOL)
 
@@ -100,8 +100,8 @@ OUTSIDE_TROUBLE = frozenset(
         "ENOMEM",
     )
 )
-"""What the system refuses is no defect of the runner: a disk that is full or may not be written, a folder that is none,
-a limit."""
+"""The errors of the system that are no defect of the runner: a disk that is full or may not be written, a folder that
+is none, a limit."""
 
 EPILOG = """exit codes: 0 fine; 1 something is slower or has more allocations, or a test, or with --strict a goal, failed; 2 usage, set-up, build or bench
 error; 3 contaminated, stopped, or nothing, or not all, was measured
@@ -197,7 +197,7 @@ def _open_on_nothing(*descriptors: int) -> None:
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
-    """What was typed, if it can be meant."""
+    """Returns the options that were typed, if they can be meant."""
     typed = arguments if arguments[:1] and arguments[0] in (*COMMANDS, "-h", "--help") else ["run", *arguments]
     typed, flags = _with_load_flags(typed) if typed[0] == "load" else (typed, [])
     _check_given([*typed, *flags])

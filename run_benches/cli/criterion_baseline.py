@@ -1,4 +1,4 @@
-"""What `cargo bench -- --save-baseline NAME` left behind, beside what the last `cargo bench` did: `compare --criterion
+"""The results of `cargo bench -- --save-baseline NAME`, beside those of the last `cargo bench`: `compare --criterion
 NAME`.
 
 Why without a verdict: each side is one process at one moment. Its samples share its memory layout, its placement of

@@ -29,9 +29,9 @@ LEFT_OUT = frozenset(
     f"#/components/parameters/{name}"
     for name in ("stream", "Last-Event-ID", "after", "truncate", "If-Absent", "Range", "If-Range", "Prefer")
 )
-"""What no schema can say: the answer to a stream has no end, a cursor comes with a list, the next two go with no
-others, a range is one of bytes that are there, and what is preferred may take the body out of an answer that has one.
-"""
+"""The parameters that no schema can describe: the answer to a stream has no end, a cursor comes with a list, the next
+two go with no others, a range is one of bytes that are there, and what is preferred may take the body out of an answer
+that has one."""
 
 
 def keeps_its_word() -> bool:

@@ -1,4 +1,4 @@
-"""What makes this machine noisy, the smallest change it can show, and what would help.
+"""The causes of noise on this machine, the smallest change it can show, and what would help.
 
 Why before a run: much of what spoils a measurement can be seen without measuring, and most of that can be mended in a
 minute. Why also measured: whether all of it together is too much, only a program that is compared with itself can tell.
@@ -169,7 +169,7 @@ def _quota(root: Path) -> tuple[str, bool]:
 
 
 def _watched(root: Path) -> list[Finding]:
-    """What goes on for a second: time that the host took, waiting for cores, memory and disks, other programs."""
+    """Watches for a second: time that the host took, waiting for cores, memory and disks, other programs."""
     (stolen_before, all_before), used_before = machine.steal_and_total_jiffies(), used(root)
     time.sleep(WATCHED_S)
     (stolen_after, all_after), used_after = machine.steal_and_total_jiffies(), used(root)
@@ -183,7 +183,7 @@ def _watched(root: Path) -> list[Finding]:
 
 
 def pressure(root: Path) -> list[Finding]:
-    """How much of the last minute something waited for cores, memory or disks (PSI)."""
+    """Returns how much of the last minute something waited for cores, memory or disks (PSI)."""
     findings = []
     for kind, help_ in (
         ("cpu", "end other programs"),
@@ -306,7 +306,7 @@ def _linker() -> str | None:
 
 
 def _sentinels() -> list[Scatter]:
-    """How much the rows that run none of our code scatter."""
+    """Measures how much the rows that run none of our code scatter."""
     executable = build.last_build().get(SENTINELS)
     if executable is None:
         raise UserError("it takes the benches, so look again after the first build: run-benches.py --quick")
@@ -337,7 +337,7 @@ def _paired_with_itself(executable: Path, rows: Sequence[str]) -> dict[str, list
 
 
 def scatter(row: str, effects: Sequence[float]) -> Scatter:
-    """What the effects of a row's pairs with itself say about what can be seen."""
+    """Returns the scatter of a row from the effects of its pairs with itself, and what can be seen in spite of it."""
     deviation = statistics.stdev(effects)
     visible = {str(pairs): judge.smallest_visible(deviation, pairs, ROWS, MARGIN) for pairs in COMPARED_PAIRS}
     return Scatter(

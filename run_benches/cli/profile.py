@@ -40,7 +40,7 @@ SAMPLES_PER_S = 997
 """A prime, so that the samples do not fall into step with something that comes round a thousand times a second."""
 
 STACK_BYTES = 32768
-"""What perf keeps of a stack at each sample: enough for a request that waits within a server."""
+"""The bytes that perf keeps of a stack at each sample: enough for a request that waits within a server."""
 
 MOST_PROCESSES = 8
 """A row that changes its store is run again and again on a fresh one, but not more often than this."""
@@ -61,8 +61,8 @@ SERVER = re.compile(r"\btokio::runtime::(.*Runtime::block_on|blocking)\b")
 
 @dataclass(frozen=True)
 class Profile:
-    """What was seen of one revision of a row: `unit` is samples or instructions, `operation_ns` what one operation
-    took."""
+    """The stacks that were seen of one revision of a row: `unit` is samples or instructions, `operation_ns` what one
+    operation took."""
 
     revision: str
     tool: str
@@ -84,7 +84,7 @@ class FunctionShare:
 
 @dataclass(frozen=True)
 class Report:
-    """What `--json` prints."""
+    """The document that `--json` prints."""
 
     schema: int
     row: str
@@ -173,8 +173,8 @@ class _Failed(Exception):
 def _operation_ns(
     command: list[str], id: str, facts: Facts, environment: dict[str, str], home: Path, tick: Callable[[], None]
 ) -> float:
-    """What one operation takes: the difference of N and 2 N of them, N growing until it stands out of the cost of
-    starting."""
+    """Measures the nanoseconds that one operation takes: the difference of N and 2 N of them, N growing until it stands
+    out of the cost of starting."""
     operations = 1
     while True:
         seconds = []
@@ -382,7 +382,7 @@ def _graph(output: str, bench: str) -> dict[Frame, _Function]:
 
 
 def by_function(stacks: Counter[Stack]) -> dict[Frame, float]:
-    """What each function costs by itself, as a share of the whole."""
+    """Returns what each function costs by itself, as a share of the whole."""
     whole = stacks.total()
     costs: Counter[Frame] = Counter()
     for stack, cost in stacks.items():

@@ -56,8 +56,8 @@ _Stored = Run | LoadRun | LoadComparison
 
 @dataclass
 class Renewal:
-    """What may be renewed: its stored run, if there is one, what its figures depended on then and depend on now, and
-    how long the measurement took. `failed` says why it is still stale."""
+    """A layer, a scenario or a comparison that may be renewed: its stored run, if there is one, what its figures
+    depended on then and depend on now, and how long the measurement took. `failed` says why it is still stale."""
 
     kind: RenewedKind
     name: str
@@ -75,7 +75,7 @@ class Renewal:
 
     @property
     def seconds(self) -> float | None:
-        """What measuring it took last time."""
+        """The seconds that measuring it took last time."""
         return self.stored.seconds if self.stored else None
 
     @property
@@ -85,7 +85,7 @@ class Renewal:
 
     @property
     def is_stale(self) -> bool:
-        """Whether it has to be measured."""
+        """True if it has to be measured."""
         return self.stored is None or not self.then or bool(self.changed)
 
     @property
@@ -101,7 +101,7 @@ class Renewal:
 
     @property
     def words(self) -> str:
-        """What it is."""
+        """The kind and the name."""
         return f"{self.kind} {self.name}"
 
 
@@ -204,7 +204,7 @@ def _jobs() -> list[Renewal]:
 
 
 def _depends_on(job: Renewal) -> Parts:
-    """What the figures of a job depend on in this checkout as it stands."""
+    """Returns what the figures of a job depend on in this checkout as it stands."""
     if job.kind == "layer":
         return provenance.of_layers([job.name]).get(job.name, {})
     compared = job.stored if isinstance(job.stored, LoadComparison) else None
@@ -257,7 +257,7 @@ def _gone() -> list[Path]:
 
 
 def _is_only_here(path: Path) -> bool:
-    """Whether git does not have a file as it is."""
+    """Returns whether git does not have a file as it is."""
     return bool(repository.git("status", "--porcelain", "--untracked-files=all", "--", str(path)))
 
 
@@ -344,7 +344,7 @@ _NOT_IN_THE_PROGRAMS = ("load/scenarios/", "load/schedules/", f"{reach.LAKE.part
 
 
 def _is_same_program(job: Renewal, programs: Mapping[str, Binary]) -> bool:
-    """Whether what is loaded now is what was measured, though the sources have changed."""
+    """Returns whether what is loaded now is what was measured, though the sources have changed."""
     stored = job.stored
     if (
         stored is None
@@ -364,7 +364,7 @@ def _is_same_program(job: Renewal, programs: Mapping[str, Binary]) -> bool:
 
 
 def _with_sources(job: Renewal) -> _Stored:
-    """What is stored of the same program, with what it depends on and says of itself now."""
+    """Returns what is stored of the same program, with what it depends on and says of itself now."""
     assert job.stored is not None
     print(
         f"{job.words}: the bytes that are loaded are those that were measured; it is not measured again",
@@ -384,7 +384,7 @@ def _keep(job: Renewal, found: _Stored) -> None:
 
 
 def _measured(job: Renewal, programs: Mapping[str, Binary], everything: bool, timeout_s: float) -> _Stored | str:
-    """What was measured, or why it is not to be kept."""
+    """Measures a job, and returns what was measured, or why it is not to be kept."""
     if job.kind == "layer":
         return _layer(job, programs, everything, timeout_s)
     if job.kind == "scenario":

@@ -141,8 +141,8 @@ def compare(name_a: str, name_b: str, as_json: bool) -> Exit:
 
 
 def _sentinels(a: Run, b: Run, name_a: str, name_b: str) -> str:
-    """How much the machine itself differs, by rows that use no code of the project. Their processes took no turns, so
-    the range of the ratio is that of the slowest over the fastest, and it is no verdict either."""
+    """Tells how much the machine itself differs, by rows that use no code of the project. Their processes took no
+    turns, so the range of the ratio is that of the slowest over the fastest, and it is no verdict either."""
     untimed = [name for name, run in ((name_a, a), (name_b, b)) if not any(map(_spread, run.sentinels.values()))]
     if untimed:
         return f"sentinels: not timed in {' and '.join(untimed)}, so how far the machine itself differs is not known\n"

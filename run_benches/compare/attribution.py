@@ -72,7 +72,7 @@ def _explained(explained: float) -> str:
 
 @dataclass(frozen=True)
 class _Change:
-    """What an operation takes longer, in nanoseconds, with the 95 % interval over pairs."""
+    """The time that an operation takes longer, in nanoseconds, with the 95 % interval over pairs."""
 
     middle: float
     low: float
@@ -80,7 +80,7 @@ class _Change:
 
     @property
     def seen(self) -> bool:
-        """Whether the interval excludes no change."""
+        """True if the interval excludes 0."""
         return not self.low <= 0 <= self.high
 
 

@@ -38,7 +38,7 @@ SMALLEST_UNLIKE = (0.02, 1.0, 500.0, 50.0)
 """Differences that cannot matter: the share of time spent waiting for a core, major and minor faults, switches."""
 
 LINK_S = 0.8
-"""What linking both sides and starting them takes, where nothing is known yet."""
+"""The seconds that linking both sides and starting them take, where nothing is known yet."""
 
 
 @dataclass(frozen=True)
@@ -295,7 +295,7 @@ class ComparisonRun:
         return sum(seconds_of(target, facts, self._context.turns, self._loop.costs) for target, facts in rows.items())
 
     def _so_far(self) -> str:
-        """How many rows are settled, and as what: `; 12 of 42 rows settled (1 slower, 11 same)`."""
+        """Tells how many rows are settled, and as what: `; 12 of 42 rows settled (1 slower, 11 same)`."""
         rows = [row for row in self._compared.rows.values() if row.judgement or row.state == "not_run"]
         verdicts = Counter(row.judgement.verdict for row in rows if row.judgement)
         told = (
@@ -322,12 +322,12 @@ def fewest_pairs(design: ComparisonDesign, undecided: int) -> int:
 
 
 def seconds_of(target: str, rows: list[Facts], turns: dict[str, int], costs: Costs) -> float:
-    """What one pair of these rows of a target takes."""
+    """Returns the seconds that one pair of these rows of a target takes."""
     return LINK_S + sum(pairing.turns_s(turns, facts) for facts in rows) + len(rows) * costs.extra_s(_cost(target))
 
 
 def _cost(target: str) -> str:
-    """What the cost of a pair is remembered by."""
+    """Returns the name by which the cost of a pair is remembered."""
     return f"pair of {target}"
 
 

@@ -27,7 +27,7 @@ less."""
 
 
 def note(witness: Witness, a: Facts | None, b: Facts | None) -> None:
-    """What both sides wrote of a row while a pair ran."""
+    """Notes what both sides wrote of a row while a pair ran."""
     if a is None or b is None:
         return
     if a.allocations_per_operation is not None and b.allocations_per_operation is not None:

@@ -177,9 +177,9 @@ def _keep(compared: LoadComparison, pairs: Sequence[tuple[LoadResult, LoadResult
 
 
 def _rows(a: LoadResult, b: LoadResult) -> dict[str, LoadRow]:
-    """What both sides have, as rows of one pair. Operations are held against each other in their order; those of equal
-    name are named by it. Of a side that has more of them, those that both have are, by their names; then a right answer
-    is another thing on each side."""
+    """Returns what both sides have, as rows of one pair. Operations are held against each other in their order; those
+    of equal name are named by it. Of a side that has more of them, those that both have are, by their names; then a
+    right answer is another thing on each side."""
     variant, found, pairs = a.scenario.name, {}, list(zip(a.cells, b.cells, strict=False))
     if len(a.cells) == len(b.cells):
         found = {

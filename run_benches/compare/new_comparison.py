@@ -54,9 +54,9 @@ Targets = dict[str, Target]
 
 @dataclass(frozen=True)
 class ComparisonRequest:
-    """What is to be compared, as it was typed. `sets` are engine settings of one revision instead of two revisions;
-    `benches` says whose bench sources run on both sides (each runs its own unless it is said); `margin` (a share) holds
-    for all rows, `fewest_pairs` for those that are decided, where the rule needs no more."""
+    """The request for a comparison, as it was typed. `sets` are engine settings of one revision instead of two
+    revisions; `benches` says whose bench sources run on both sides (each runs its own unless it is said); `margin` (a
+    share) holds for all rows, `fewest_pairs` for those that are decided, where the rule needs no more."""
 
     a: str | None = None
     b: str | None = None
@@ -76,8 +76,9 @@ class ComparisonRequest:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a comparison will cost, in seconds: its screen; all of it where a quarter of the rows has to be decided, or
-    every row. And the smallest slow-downs likely to be found, by row, with so many pairs of a quarter of the rows."""
+    """The expected cost of a comparison, in seconds: its screen; all of it where a quarter of the rows has to be
+    decided, or every row. And the smallest slow-downs likely to be found, by row, with so many pairs of a quarter of
+    the rows."""
 
     screen_s: float
     quarter_s: float
@@ -88,7 +89,7 @@ class Forecast:
 
 @dataclass(frozen=True)
 class ComparisonPlan:
-    """What a dry run says; without rows to be measured there is no forecast."""
+    """The document that a dry run prints; without rows to be measured there is no forecast."""
 
     schema: int
     comparison: Comparison
@@ -353,7 +354,7 @@ def _row(
 
 
 def _work(facts: Facts | None) -> list[object]:
-    """What must agree before two times may be compared."""
+    """Returns the facts that must agree before two times may be compared."""
     return [
         getattr(facts, name, None)
         for name in (

@@ -43,19 +43,19 @@ class PairSide:
 
 @dataclass(frozen=True)
 class PairContext:
-    """What all pairs of a comparison share."""
+    """The context that all pairs of a comparison share."""
 
     folder: Path
     turns: dict[str, int]
     timeout_s: float
     tick: Callable[[], None]
     costs_ns: dict[str, float] = field(default_factory=dict)
-    """What an operation took in the last pair, by row."""
+    """The nanoseconds that an operation took in the last pair, by row."""
 
 
 @dataclass
 class PairOutcome:
-    """What a pair found, by row; and the facts that its sides wrote meanwhile."""
+    """The findings of a pair, by row; and the facts that its sides wrote meanwhile."""
 
     points: dict[str, PairPoint] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
@@ -117,7 +117,8 @@ def measure(
 
 
 def _refused(outcome: PairOutcome, failed: str) -> bool:
-    """Whether to run the row that failed once more, because the engine refused an operation of it for the first time."""
+    """Returns whether to run a failed row once more, because the engine refused an operation of it for the first
+    time."""
     refusal = processes.refusal(outcome.failures.get(failed))
     if refusal is None or failed in outcome.refusals:
         outcome.failures |= {failed: outcome.failures[failed] + jobs.AGAIN} if refusal else {}
@@ -133,7 +134,7 @@ def row_in_turns(id: str, facts: Facts, context: PairContext, rng: random.Random
 
 
 def turns_s(turns: dict[str, int], facts: Facts) -> float:
-    """What the turns of both sides of a pair take."""
+    """Returns the seconds that the turns of both sides of a pair take."""
     return 2 * turns[_length(facts)] * families.turn_ns([facts, facts]) / 1e9
 
 

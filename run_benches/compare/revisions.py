@@ -1,4 +1,4 @@
-"""What a person means by the name of a revision, and which benches a change between two of them can reach.
+"""The commit that the name of a revision means, and the benches that a change between two of them can reach.
 
 Why a working tree becomes a commit: everything after this module builds, keeps and resumes by a hash, and a tree that
 somebody goes on editing has none. The commit belongs to no branch and holds what `git add -A` would. Its objects are
@@ -22,7 +22,7 @@ OBJECTS = COMPARE_CACHE / "objects"
 """The objects of working trees that were compared."""
 
 _DEEPEN = "git fetch --unshallow"
-"""What gives a shallow clone the rest of its history."""
+"""The command that gives a shallow clone the rest of its history."""
 
 _NOBODY = {
     f"GIT_{role}_{what}": text
@@ -120,8 +120,8 @@ def benches(commit: str) -> list[str]:
 
 
 def git(*words: str, **environment: str) -> str:
-    """What git prints about this checkout. It also knows the objects of working trees that were compared, and adds
-    those of others to them."""
+    """Returns what git prints about this checkout. It also knows the objects of working trees that were compared, and
+    adds those of others to them."""
     return repository.git(*words, environment=_environment() | environment)
 
 

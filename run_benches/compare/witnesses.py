@@ -1,5 +1,5 @@
-"""What noise cannot touch, told beside the time: instructions, allocations and the engine's counters, in one phrase a
-row.
+"""The counts that noise cannot touch, told beside the time: instructions, allocations and the engine's counters, in one
+phrase a row.
 
 Why in words: a time says that something changed, a count says what. Slower with more instructions is more work; slower
 with the same instructions is the same work that waits longer (cache, branches, the placement of code), and is mended
@@ -39,7 +39,7 @@ PHRASES: dict[tuple[Verdict, Work], str] = {
 
 
 def phrase(judgement: Judgement, witness: Witness | None, facts: Facts) -> str:
-    """What the counts say about a row, with every count that changed; empty where they say nothing."""
+    """Tells what the counts say about a row, with every count that changed; empty where they say nothing."""
     if witness is None:
         return ""
     tolerance = agreement(facts)
@@ -73,7 +73,7 @@ def _counted(name: str, a: float, b: float, tolerance: float) -> str:
 
 
 def work(a: float, b: float, tolerance: float) -> Work:
-    """Whether side B counted more than side A, beyond what two counts of the same code differ by."""
+    """Returns whether side B counted more than side A, beyond what two counts of the same code differ by."""
     if abs(b - a) <= max(tolerance * max(a, b), LEAST):
         return "same"
     return "more" if b > a else "less"

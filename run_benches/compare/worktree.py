@@ -33,8 +33,8 @@ TARGET = COMPARE_CACHE / "target"
 BUILDS = COMPARE_CACHE / "builds"
 KEPT_BUILDS = 6
 KEPT_OBJECTS_S = 14 * 24 * 3600
-"""How long the objects of a working tree are kept after it was compared last: as long as git keeps what nothing leads
-to."""
+"""The time for which the objects of a working tree are kept after it was compared last: as long as git keeps what
+nothing leads to."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class _Manifest:
 
 @dataclass(frozen=True)
 class _Workspace:
-    """What cargo says of the tree."""
+    """The packages and benches of the tree, as cargo tells them."""
 
     packages: list[str]
     benches: list[str]

@@ -25,7 +25,7 @@ from run_benches.lake.copying import Copier, Server
 from run_benches.lake.readers import DuckDb, Lakehouse, hold, pyiceberg_table
 
 TIMES = 3
-"""How often a question is asked; the median counts."""
+"""The number of times that a question is asked; the median counts."""
 
 INGESTION = timedelta(seconds=5)
 
@@ -241,7 +241,7 @@ def _lags(server: Server, lakehouse: Lakehouse, stream: str, every_s: int, lasti
 
 
 def _timed(ask: Callable[[], int]) -> tuple[int, float]:
-    """What a question is answered with, the same each time, and the median of its times in seconds."""
+    """Returns the answer to a question, the same each time, and the median of its times in seconds."""
     answers, times = set(), []
     for _ in range(TIMES):
         began = time.monotonic()

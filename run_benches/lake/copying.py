@@ -195,7 +195,7 @@ class Copier:
     options: list[str] = field(default_factory=list)
 
     def command(self) -> list[str]:
-        """What is typed."""
+        """Returns the command as it is typed."""
         return [
             str(program()),
             "--url",

@@ -27,7 +27,7 @@ class Sql:
         return ["--catalog", "sql", "--uri", f"sqlite:{self.file}", "--warehouse", str(self.warehouse)]
 
     def variables(self) -> dict[str, str]:
-        """What `strata-lake` takes from its environment: nothing."""
+        """Returns the variables that `strata-lake` takes from its environment: none."""
         return {}
 
     def properties(self) -> dict[str, str]:
@@ -58,7 +58,7 @@ class Rest:
         ]
 
     def variables(self) -> dict[str, str]:
-        """What `strata-lake` takes from its environment: the credential."""
+        """Returns the variables that `strata-lake` takes from its environment: the credential."""
         return {"STRATA_LAKE_CREDENTIAL": ":".join(self.credential)}
 
     def properties(self) -> dict[str, str]:
@@ -178,7 +178,7 @@ class HeldTable:
 
     @property
     def is_right(self) -> bool:
-        """Whether each event stands there once, and nothing else does."""
+        """True if each event stands there once, and nothing else does."""
         return (self.missing, self.twice, self.changed, self.foreign) == (0, 0, 0, 0) and self.rows == self.events
 
 

@@ -91,7 +91,7 @@ class SeaweedFs:
             time.sleep(0.1)
 
     def _answers(self) -> bool:
-        """Whether the catalogue lists the namespaces of the bucket, which is made last."""
+        """Returns whether the catalogue lists the namespaces of the bucket, which is made last."""
         key, secret = self.credential
         asked = urllib.parse.urlencode(
             {"grant_type": "client_credentials", "client_id": key, "client_secret": secret, "scope": "catalog"}

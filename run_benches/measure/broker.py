@@ -47,7 +47,7 @@ TURNS = 100
 """Turns of each side; the first two are warm-up."""
 
 NAMES = "ABCDEFGH"
-"""What the sides are called in messages."""
+"""The names of the sides in messages."""
 
 _INHERITED = ("PATH", "HOME", "TMPDIR", "XDG_CACHE_HOME", "STRATA_BENCH_DIR")
 """All that a side gets from our own environment."""
@@ -87,8 +87,8 @@ class Turn:
 
 @dataclass
 class Conditions:
-    """What one side met while a row's turns went on: a difference of counters of the whole process (switches: of its
-    main thread)."""
+    """The conditions that one side met while a row's turns went on: each a difference of counters of the whole process
+    (switches: of its main thread)."""
 
     major_faults: int
     minor_faults: int
@@ -126,12 +126,12 @@ class TurnsResult:
 
 
 def effect(log: RowLog, by_total: bool = False) -> float:
-    """How much longer the second lane takes than the first, as a natural logarithm; the first palindrome is warm-up."""
+    """Returns the natural logarithm of the second lane's time over the first's; the first palindrome is warm-up."""
     return log.counted(1).log_ratio(1, 0, by_total)
 
 
 def cost_ns(log: RowLog) -> float:
-    """What an operation took, half of the turns less and half of them more, by the clock of the row."""
+    """Returns the nanoseconds that an operation took, as the median over turns, by the clock of the row."""
     return statistics.median(turn.nanoseconds for turn in log.turns) / log.operations
 
 
@@ -251,7 +251,7 @@ class _Process:
             self._socket.sendall(text.encode() + b"\n")
 
     def waited_ns(self) -> int | None:
-        """How long its main thread has stood in the run queue, since it started."""
+        """Returns the nanoseconds that its main thread has stood in the run queue since it started."""
         if self._schedstat is None:
             return None
         try:
@@ -271,7 +271,7 @@ class _Process:
             return None
 
     def last_lines(self) -> str:
-        """How it ended, and the end of what it wrote to stderr."""
+        """Returns how it ended, and the end of what it wrote to stderr."""
         code = processes.code_within(self._process, 2)
         if code is None:
             how = "closed its connection"
@@ -442,7 +442,7 @@ class _Broker:
         self._meet(order)
 
     def _set_up(self, index: int) -> str:
-        """Whether a side shall set up the row it asks about, and what is known of it."""
+        """Returns whether a side shall set up the row it asks about, and what is known of it."""
         place = self._place[index]
         if place == -1 or place in self._settled:
             return "skip"

@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Figure:
-    """What one process found of a measure."""
+    """The figure that one process found of a measure."""
 
     value: float
     unit: str
@@ -43,7 +43,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Found:
-    """What one process found of a row beside its time: nothing, but for workloads."""
+    """The findings of one process about a row beside its time: none, but for workloads."""
 
     latencies: dict[str, Latency] = field(default_factory=dict)
     measures: dict[str, Figure] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class Found:
 
 @dataclass(frozen=True)
 class FactsFile:
-    """What a bench process writes where `STRATA_FACTS_DIR` says."""
+    """The file that a bench process writes where `STRATA_FACTS_DIR` says."""
 
     schema: int
     layer: str
@@ -112,8 +112,8 @@ def environment() -> dict[str, str]:
 
 
 def _bench_arguments(but: Collection[str]) -> Iterator[list[str]]:
-    """What cargo is called with: once for all benches, and once for each that has rows which need features of the
-    server."""
+    """Yields the arguments of each call of cargo: one for all benches, and one for each that has rows which need
+    features of the server."""
     needed = features()
     yield [f"--bench={layer}" for layer in (*layer_names(), SENTINELS) if layer not in needed and layer not in but]
     for layer, names in needed.items():
@@ -147,7 +147,7 @@ def binary(executable: Path) -> Binary:
 
 
 def link_of(executable: Path) -> relink.Link | None:
-    """What `build` has kept of the link of an executable; none where it cannot be linked anew."""
+    """Returns what `build` has kept of the link of an executable; none where it cannot be linked anew."""
     return relink.load(_links() / executable.name)
 
 
@@ -255,7 +255,7 @@ def read_facts(folder: Path) -> FactsFile | None:
 
 
 def read_found(folder: Path) -> dict[str, Found]:
-    """What one process found of its rows, by id."""
+    """Reads what one process found of its rows, by id."""
     file = _read(_FoundFile, folder)
     return file.rows if file else {}
 

@@ -22,7 +22,8 @@ from run_benches.measure import build
 from run_benches.store.runs import Facts
 
 NATIVE_NS = 50e6
-"""What N operations take natively. Callgrind is about 50 times slower, so both runs together take some seconds."""
+"""The time that N operations take natively. Callgrind is about 50 times slower, so both runs together take some
+seconds."""
 
 DEADLINE_S = 120.0
 
@@ -32,7 +33,7 @@ PROBED = 64
 
 @dataclass(frozen=True)
 class Skipped:
-    """What was not counted, and why."""
+    """A count that was not made, and why."""
 
     reason: str
 

@@ -1,4 +1,4 @@
-"""What Criterion writes, and nothing else about Criterion: the one module that reads its files.
+"""The files that Criterion writes, and nothing else about Criterion: the one module that reads its files.
 
 Why one module: the files are private to criterion (read here as version 0.8.2 writes them; the golden files of the
 tests are its own) and may change with any version. Results are known by `full_id`, since directory names are cut to 64
@@ -24,7 +24,7 @@ from run_benches.setup import toolchain
 T = TypeVar("T")
 
 _FILES = {"benchmark.json", "sample.json", "estimates.json", "tukey.json"}
-"""What Criterion leaves of a row; only the first two are read."""
+"""The files that Criterion leaves of a row; only the first two are read."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def home() -> Path:
 
 
 def read(home: Path, baseline: str = "new") -> CriterionResults:
-    """What was measured with `CRITERION_HOME` at `home`: the last results, or those kept as a baseline."""
+    """Reads what was measured with `CRITERION_HOME` at `home`: the last results, or those kept as a baseline."""
     results = CriterionResults()
     for folder, name in _named(home, results.unreadable):
         row = None

@@ -29,13 +29,13 @@ WARM_UP = 0.05
 """The share of the palindromes that come first and do not count."""
 
 Regime = tuple[bool, bool]
-"""Whether a family has several threads, and whether its clock is that of the CPU: rows that differ in one of them need
-other turns."""
+"""Two facts about a family: whether it has several threads, and whether its clock is that of the CPU. Rows that differ
+in one of them need other turns."""
 
 
 @dataclass(frozen=True)
 class Tuple:
-    """What one tuple says: nanoseconds of an operation by row, and the natural logarithm of each row's time over
+    """The findings of one tuple: nanoseconds of an operation by row, and the natural logarithm of each row's time over
     another's; that of the base over itself is of its second lane over its first. `by_total`: of all time, not of the
     median over palindromes."""
 
@@ -112,7 +112,7 @@ def _family(
 
 
 def turn_ns(rows: Sequence[Facts]) -> float:
-    """How long a turn is on average over the lanes."""
+    """Returns the nanoseconds of a turn, on average over the lanes."""
     if any(_regime(rows)):
         return LONG_TURN_NS
     longest = WRITER_TURN_NS if any(facts.changes_store for facts in rows) else TURN_NS
@@ -120,28 +120,28 @@ def turn_ns(rows: Sequence[Facts]) -> float:
 
 
 def on_the_wall(rows: Iterable[Facts]) -> bool:
-    """Whether what a turn took by its clock is how long it was."""
+    """Returns whether what a turn took by its clock is how long it was."""
     return all(facts.clock != "cpu" for facts in rows)
 
 
 def turns(lane_s: float, turn_ns: float) -> int:
-    """How many a lane has in a tuple, if it is timed for so long."""
+    """Returns the number of turns that a lane has in a tuple, if it is timed for so long."""
     return 2 * max(FEWEST_PALINDROMES, round(lane_s * 1e9 / (2 * turn_ns)))
 
 
 def stalled(facts: Facts) -> bool:
-    """Whether the engine flushed or compacted inside the timed part: then stalls are part of the cost."""
+    """Returns whether the engine flushed or compacted inside the timed part: then stalls are part of the cost."""
     return any((facts.counters or {}).get(name) for name in ("flushes", "compactions"))
 
 
 def counts_by_total(family: Family, facts: Iterable[Facts]) -> bool:
-    """Whether all time of a lane counts: as the first tuple of the family found, so that all tuples are of one
+    """Returns whether all time of a lane counts: as the first tuple of the family found, so that all tuples are of one
     estimator."""
     return any(map(stalled, facts)) if family.by_total is None else family.by_total
 
 
 def read(family: Family, log: RowLog, by_total: bool) -> Tuple:
-    """What the turns of a tuple say; `by_total` where stalls are part of the cost."""
+    """Reads the findings of a tuple from its turns; `by_total` where stalls are part of the cost."""
     count = len(lanes(family))
     turns = log.counted(math.ceil(WARM_UP * len(log.turns) / (2 * count)))
     places = {id: place for place, id in enumerate(family.rows)}

@@ -73,8 +73,9 @@ def _histogram(line: str) -> tuple[str, list[Bucket]]:
 
 
 def _buckets(counts: bytes, digits: int, lowest: int) -> Iterator[Bucket]:
-    """What is in a histogram. Values that share a bucket agree in `digits` digits: a bucket of buckets has half of
-    `width` places, the first one all of them, and each is twice as coarse as the one before."""
+    """Yields the buckets of a histogram that are not empty. Values that share a bucket agree in `digits` digits: a
+    bucket of buckets has half of `width` places, the first one all of them, and each is twice as coarse as the one
+    before."""
     unit = int(math.log2(max(1, lowest)))
     half = math.ceil(math.log2(2 * 10**digits)) - 1
     index = 0

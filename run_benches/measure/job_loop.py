@@ -17,7 +17,7 @@ from run_benches.progress import ProgressLine, duration
 from run_benches.store.runs import Job
 
 Failures = Mapping[str, str]
-"""What went wrong, by row."""
+"""The failures, by row."""
 
 
 def invalid(id: str, failure: str) -> str:

@@ -50,7 +50,7 @@ MOST_EMPTY = 3
 
 @dataclass(frozen=True)
 class RunContext:
-    """What every job of a run needs."""
+    """The context that every job of a run needs."""
 
     suites: dict[str, Suite]
     design: Design
@@ -58,12 +58,12 @@ class RunContext:
     timeout_s: float
     tick: Callable[[], None]
     costs_ns: dict[str, float] = field(default_factory=dict)
-    """What an operation of a family took in its last tuple, by the name of the family."""
+    """The nanoseconds that an operation of a family took in its last tuple, by the name of the family."""
 
 
 @dataclass
 class JobOutcome:
-    """What a job found, by row."""
+    """The findings of a job, by row."""
 
     points_ns: dict[str, float] = field(default_factory=dict)
     lanes: Tuple | None = None

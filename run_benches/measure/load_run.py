@@ -51,13 +51,13 @@ class RunnableScenario:
     group: str | None = None
     """The name that stands for it and others like it."""
     needs_programs: bool = False
-    """Whether other programs run beside it, or check what came of it."""
+    """True if other programs run beside it, or check what came of it."""
     needs_nats: bool = False
-    """Whether messages come over NATS in one of its variants."""
+    """True if messages come over NATS in one of its variants."""
     needs_database: bool = False
-    """Whether its servers keep their tables in a database that is started for them."""
+    """True if its servers keep their tables in a database that is started for them."""
     repeats: int = 1
-    """How often it says that each of its runs is made."""
+    """The number of times that each of its runs is made, as it says."""
 
 
 @dataclass(frozen=True)
@@ -70,14 +70,15 @@ class Variant:
 
 @dataclass(frozen=True)
 class LoadPlan:
-    """What the load tool makes of a scenario and flags; `not_run` says what belongs to it and cannot be run, and why."""
+    """The plan that the load tool makes of a scenario and flags; `not_run` says what belongs to it and cannot be run,
+    and why."""
 
     run: list[Variant]
     not_run: dict[str, str]
 
     @property
     def seconds(self) -> float:
-        """What it takes beside the set-up, as far as that is known."""
+        """The seconds that it takes beside the set-up, as far as they are known."""
         return sum(variant.seconds or 0.0 for variant in self.run)
 
 
@@ -110,7 +111,7 @@ def chosen(names: Sequence[str]) -> list[RunnableScenario]:
 
 
 def _read(name: str, path: Path) -> RunnableScenario:
-    """What is needed for a list; whether it can be run is for the load tool to say."""
+    """Reads what is needed for a list; whether it can be run is for the load tool to say."""
     try:
         content: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -139,7 +140,7 @@ def _read(name: str, path: Path) -> RunnableScenario:
 
 
 def _name_nats(slots: Sequence[object]) -> bool:
-    """Whether one of these slots, or of these flags, is over NATS; JetStream is in it."""
+    """Returns whether one of these slots, or of these flags, is over NATS; JetStream is in it."""
     return any(word in str(slot) for slot in slots for word in ("nats", "jetstream"))
 
 
@@ -202,7 +203,7 @@ def measure(
 
 
 def _plan(run: LoadRun, scenario: RunnableScenario, tool: Path, more: list[str]) -> LoadPlan:
-    """What a scenario will be, each with its cell in the run. One that cannot be run has a cell that says why."""
+    """Plans the runs of a scenario, each with its cell in the run. One that cannot be run has a cell that says why."""
     command = [str(tool), "run", scenario.name, "--plan", *run.flags, *more]
     done = processes.captured(command, cwd=_folder_of(scenario))
     if done.returncode != 0:
@@ -292,8 +293,8 @@ server."""
 
 
 def names_a_server(flags: Sequence[str]) -> bool:
-    """Whether a run with these flags, or the variable of one of them, is against another server than the one that is
-    built here."""
+    """Returns whether a run with these flags, or the variable of one of them, is against another server than the one
+    that is built here."""
     return "BASE_URL" in os.environ or any(flag.partition("=")[0] in ("--base-url", "--server") for flag in flags)
 
 
@@ -311,7 +312,8 @@ def _folder_of(scenario: RunnableScenario) -> Path | None:
 
 
 def _cells(folder: Path, names: list[str], reason: str) -> dict[str, LoadCell]:
-    """What came of planned runs. The first that left nothing has the reason why; those after it did not begin."""
+    """Returns the cells of planned runs, by name. The first that left nothing has the reason why; those after it did
+    not begin."""
     cells: dict[str, LoadCell] = {}
     for name in names:
         cell = _stored(folder, name)
@@ -321,7 +323,7 @@ def _cells(folder: Path, names: list[str], reason: str) -> dict[str, LoadCell]:
 
 
 def _stored(folder: Path, name: str) -> LoadCell | None:
-    """What the load tool stored of a run: its result, or why it was skipped."""
+    """Returns what the load tool stored of a run: its result, or why it was skipped."""
     without: dict[str, State] = {"skipped": "skipped", "failed": "invalid"}
     for what, state in without.items():
         if (folder / f"{name}.{what}").exists():

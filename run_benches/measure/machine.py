@@ -1,5 +1,5 @@
-"""What machine this is: the part that must agree before times are put side by side, and the part that is merely
-recorded.
+"""The identity of this machine and its circumstances: the part that must agree before times are put side by side, and
+the part that is merely recorded.
 
 Why two parts: a kernel update or a busy hour is worth knowing when figures differ, but another processor makes them
 incomparable. Two hosts whose processors have one name may be a generation apart (arithmetic in registers 1.45 times as

@@ -29,7 +29,7 @@ from run_benches.store.runs import Run, Scale
 
 @dataclass(frozen=True)
 class RunRequest:
-    """What is to be measured, as it was typed."""
+    """The request for a run, as it was typed."""
 
     words: list[str] = field(default_factory=list)
     skip: list[str] = field(default_factory=list)

@@ -1,5 +1,5 @@
-"""What a run will do, decided before it starts: its cells, how often each is measured, in which order, and how long
-that takes.
+"""The plan of a run, decided before it starts: its cells, how often each is measured, in which order, and how long that
+takes.
 
 Why before: a cell that was promised and has no figure at the end must show as such, and the length of a run must not
 depend on what it finds. So the plan is stored with the run before the first process starts. Work goes in rounds, each
@@ -36,14 +36,15 @@ from run_benches.stats import estimates
 from run_benches.store.runs import Bench, Cell, Depth, Design, Facts, Family, Ratio, Scale, layer_of
 
 WRITER_SAMPLE_S = 0.02
-"""What the operations of a sample take, about, of a row that changes its store."""
+"""The seconds that the operations of a sample take, about, of a row that changes its store."""
 
 START_S = 0.2
 UNKNOWN_EXTRA_S = 0.3
-"""What a row takes beyond its sampling (its set-up above all) where no earlier run of this checkout has shown it."""
+"""The seconds that a row takes beyond its sampling (its set-up above all) where no earlier run of this checkout has
+shown it."""
 
 WORKLOAD_S = 6.0
-"""What a workload takes, about; what it takes more or less is learnt like the extra of every row."""
+"""The seconds that a workload takes, about; what it takes more or less is learnt like the extra of every row."""
 
 LEFT_OUT = "a workload takes seconds, and all of them take minutes: name it, or run without --quick"
 OUT_OF_REACH = "a run this short leaves it out: name it, or run without --quick"
@@ -52,7 +53,7 @@ BEYOND = "it is beyond the share that its layer has of a default run: name it, o
 
 @dataclass(frozen=True)
 class Effort:
-    """How much a scale spends: about `seconds`, and at most a twentieth more. Tuples grow from the fewest that give an
+    """The effort of a scale: about `seconds`, and at most a twentieth more. Tuples grow from the fewest that give an
     interval to `most_tuples`, as the time allows, and to `wide_tuples` where an interval is still wide; a tuple more is
     worth more than a longer one, and ten are the fewest by which intervals of 18 rows can hold together."""
 
@@ -108,11 +109,11 @@ class Costs:
             self._extra_s = {}
 
     def extra_s(self, subject: str) -> float:
-        """What to expect."""
+        """Returns the seconds to expect."""
         return self._extra_s.get(subject, UNKNOWN_EXTRA_S)
 
     def learn(self, subject: str, extra_s: float) -> None:
-        """What it was."""
+        """Remembers the seconds that it took."""
         self._extra_s[subject] = round(max(0.0, extra_s), 3)
 
     def store(self) -> None:
@@ -319,7 +320,7 @@ def unfinished(found: Mapping[str, Family]) -> list[str]:
 
 
 def is_wide(family: Family, ratios: Mapping[str, Ratio]) -> bool:
-    """Whether an interval of a ratio that stems from a family is wide."""
+    """Returns whether an interval of a ratio that stems from a family is wide."""
     held = (ratios[id] for id, other in family.contrasts if id in ratios and ratios[id].floor == other)
     return any(
         one.ratio and one.low is not None and one.high is not None and one.high - one.low > WIDE * one.ratio
@@ -328,7 +329,7 @@ def is_wide(family: Family, ratios: Mapping[str, Ratio]) -> bool:
 
 
 def _is_alone(bench: Bench) -> bool:
-    """Whether it is measured without a partner: no reason was given to leave it out, and it did not fail."""
+    """Returns whether it is measured without a partner: no reason was given to leave it out, and it did not fail."""
     return bench.family is None and (bench.state == "ran" or (bench.state == "not_run" and not bench.reasons))
 
 
@@ -372,7 +373,7 @@ def fewest_rounds(design: Design) -> int:
 
 
 def sampling_s(design: Design, facts: Facts) -> float:
-    """What a row takes in one process, beside its extra."""
+    """Returns the seconds that a row takes in one process, beside its extra."""
     if facts.workload:
         return WORKLOAD_S
     if facts.changes_store:
@@ -381,7 +382,7 @@ def sampling_s(design: Design, facts: Facts) -> float:
 
 
 def layer_s(design: Design, layer: str, rows: list[Facts], costs: Costs) -> float:
-    """What one process over the rows of a layer takes."""
+    """Returns the seconds that one process over the rows of a layer takes."""
     return START_S + sum(sampling_s(design, facts) + costs.extra_s(_of_layer(design, layer)) for facts in rows)
 
 
@@ -390,17 +391,17 @@ def _of_layer(design: Design, layer: str) -> str:
 
 
 def tuple_s(design: Design, name: str, family: Family, costs: Costs) -> float:
-    """What one tuple of a family takes."""
+    """Returns the seconds that one tuple of a family takes."""
     return (len(family.rows) + 1) * (design.lane_s + costs.extra_s(remembered_by(design, PlannedJob(0, "tuple", name))))
 
 
 def remembered_by(design: Design, job: PlannedJob) -> str:
-    """What the cost of a job is remembered by."""
+    """Returns the name by which the cost of a job is remembered."""
     return f"lane of {job.subject} for {design.lane_s:g} s" if job.kind == "tuple" else _of_layer(design, job.subject)
 
 
 def job_s(job: PlannedJob, design: Design, benches: dict[str, Bench], found: dict[str, Family], costs: Costs) -> float:
-    """What a job takes."""
+    """Returns the seconds that a job takes."""
     if job.kind == "tuple":
         return tuple_s(design, job.subject, found[job.subject], costs)
     rows = timeable(design, benches, job.round).get(job.subject, [])
@@ -415,6 +416,6 @@ def seconds_of(
     costs: Costs,
     first: int = 0,
 ) -> float:
-    """What all jobs from the round `first` on take, as far as it is known which they are."""
+    """Returns the seconds that all jobs from the round `first` on take, as far as it is known which they are."""
     ahead = [job for jobs in rounds(design, benches, found, ratios) for job in jobs if job.round >= first]
     return sum(job_s(job, design, benches, found, costs) for job in ahead)

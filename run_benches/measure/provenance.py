@@ -30,14 +30,14 @@ def tool() -> Tool:
 
 
 def of_layers(layers: Iterable[str]) -> dict[str, Parts]:
-    """What the figures of layers depend on; nothing where there is no git."""
+    """Returns what the figures of layers depend on; nothing where there is no git."""
     sources = _sources()
     return {layer: fingerprint.of_layer(sources, layer) for layer in layers} if sources else {}
 
 
 def of_scenarios(names: Collection[str]) -> Parts:
-    """What the figures of load tests of these scenarios depend on; nothing where there is no git, or one is a file of
-    somebody's own."""
+    """Returns what the figures of load tests of these scenarios depend on; nothing where there is no git, or one is a
+    file of somebody's own."""
     sources = _sources()
     known = all((SCENARIOS / f"{name}.toml").is_file() for name in names)
     return fingerprint.of_scenarios(sources, names) if sources and known else {}

@@ -58,7 +58,7 @@ _MOST_SHIFT = 1 << 16
 
 @dataclass(frozen=True)
 class Link:
-    """What one bench is linked from; nothing in it is touched by a later build. `crates` are those whose functions are
+    """The inputs of one bench's link; none of them is touched by a later build. `crates` are those whose functions are
     shuffled."""
 
     arguments: tuple[str, ...]

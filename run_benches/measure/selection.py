@@ -1,4 +1,5 @@
-"""What a person types to choose rows: a layer, a row, a pattern; and what was probably meant where nothing fits.
+"""The words that a person types to choose rows: a layer, a row, a pattern; and what was probably meant where nothing
+fits.
 
 Why strict: a misspelt name that silently selects nothing looks like a layer without trouble. Names of layers are
 checked before anything is built; rows can be checked only when the binaries have told theirs.
@@ -31,12 +32,12 @@ def check_rows(words: list[str], ids: list[str]) -> None:
 
 
 def layer_fits(layer: str, word: str) -> bool:
-    """Whether a word may mean rows of this layer."""
+    """Returns whether a word may mean rows of this layer."""
     return fnmatch.fnmatchcase(layer, word.partition("/")[0])
 
 
 def chosen(id: str, words: list[str]) -> bool:
-    """Whether a row is wanted; no words want every row."""
+    """Returns whether a row is wanted; no words want every row."""
     return not words or any(matches(id, word) for word in words)
 
 

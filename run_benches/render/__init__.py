@@ -1,1 +1,1 @@
-"""What people see: pages, pictures, tables and reports, all made from what is stored."""
+"""The output that people see: pages, pictures, tables and reports, all made from what is stored."""

@@ -30,7 +30,7 @@ WORST = 2
 
 @dataclass(frozen=True)
 class Spot:
-    """What a rule names: in words, with its figures, and the row by which it can be looked at."""
+    """A spot that a rule names: in words, with its figures, and the row by which it can be looked at."""
 
     what: str
     told: str
@@ -183,7 +183,8 @@ def _rule(words: str, looked_at: int, found: _Ranked) -> Rule:
 
 
 def next_steps(source: Source) -> list[str]:
-    """What to optimise next: the worst of each rule, each with the command that shows where its time goes."""
+    """Returns the section on what to optimise next: the worst of each rule, each with the command that shows where its
+    time goes."""
     found = [
         (rule, spot)
         for of_machine in source.found.of_each_machine

@@ -1,4 +1,4 @@
-"""What a calibration found, in words: the tables on the terminal and a section of the performance page, from the
+"""The findings of a calibration, in words: the tables on the terminal and a section of the performance page, from the
 results alone.
 
 Why counts everywhere: "no false alarm" of nine rows and of nine thousand are different claims, so every rate stands
@@ -84,13 +84,14 @@ def summary(results: ErrorRates) -> str:
 
 
 def sentence(results: ErrorRates) -> str:
-    """What is known of our own errors, for the README: a line for each goal that was counted."""
+    """Tells what is known of our own errors, for the README: a line for each goal that was counted."""
     lines = [f"* {goal.name}: {counted(goal.rate)}" for goal in results.goals if goal.rate.of]
     return "\n".join([f"Pairs of one revision with itself, {', '.join(results.conditions)}:", "", *lines])
 
 
 def goals(results: ErrorRates) -> list[str]:
-    """What the performance page opens with: how much was counted, and the goals with what was found. Lines of Markdown."""
+    """Returns the lines of Markdown that the performance page opens with: how much was counted, and the goals with what
+    was found."""
     _, columns, body = _tables(results)[-1]
     return [_census(results), "", *tables.markdown(columns, body), ""]
 

@@ -33,14 +33,14 @@ def clock(row: Row) -> str:
 
 
 def rate(row: Row | None) -> str:
-    """How many units a second; the unit stands in the heading."""
+    """Formats the number of units a second; the unit stands in the heading."""
     if row is None or row.measured is None:
         return figures.NOT_RUN
     return figures.per_second(row.measured.middle, row.bench.facts.unit, row.bench.facts.units_per_operation)
 
 
 def contrast(found: Contrast | None, confidence: float = 0.95) -> str:
-    """How much longer one takes than the other."""
+    """Formats how much longer one takes than the other."""
     return figures.contrast(found, confidence) if found else figures.NO_TURNS
 
 
@@ -53,7 +53,7 @@ def ratio(held: Held) -> str:
 
 
 def _turns(row: Row) -> str:
-    """What took turns of a workload: a part of it, each time on a fresh store."""
+    """Tells what took turns of a workload: a part of it, each time on a fresh store."""
     facts, turns = row.bench.facts, row.bench.turns
     if not facts.workload or not facts.turn_operations:
         return ""
@@ -62,7 +62,7 @@ def _turns(row: Row) -> str:
 
 
 def verdict(held: Held) -> str:
-    """Whether the goal is met; a missed one as plain as a met one."""
+    """Tells whether the goal is met; a missed one as plain as a met one."""
     return f"**{held.verdict}**" if held.standing == "missed" else held.verdict
 
 
@@ -77,7 +77,7 @@ def named(row: Row) -> str:
 
 
 def step(rung: Rung, confidence: float = 0.95) -> str:
-    """What a rung of the ladder takes more than the one below it."""
+    """Formats what a rung of the ladder takes more than the one below it."""
     if rung.step is None or (added := rung.adds(confidence)) is None:
         return figures.NO_TURNS
     return (
@@ -99,8 +99,8 @@ def allocations(row: Row) -> str:
 
 
 def counters(row: Row) -> str:
-    """What one operation counted while the row was timed, where it is not nothing: waits for locks, flushes, bytes
-    written."""
+    """Tells what one operation counted while the row was timed, where it is not nothing: waits for locks, flushes,
+    bytes written."""
     counted, operations = row.bench.counters or {}, row.bench.facts.timed_operations
     some = {name: value for name, value in counted.items() if isinstance(value, int | float) and value}
     if some and not operations:

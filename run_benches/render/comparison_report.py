@@ -84,13 +84,13 @@ class Section:
 
 
 def exit_code(comparison: Comparison, strict: bool) -> Exit:
-    """How the command ends; `strict` wants every row told."""
+    """Returns the exit code of the command; `strict` wants every row told."""
     ending = _ending(comparison)
     return Exit.NOTHING if strict and ending == "fine" and census(comparison)["can't tell"] else EXITS[ending]
 
 
 def census(comparison: Comparison) -> "Counter[str]":
-    """How every row ended, each counted once."""
+    """Counts the rows by how they ended, each once."""
     return Counter(_end(row) for row in comparison.rows.values())
 
 

@@ -1,4 +1,4 @@
-"""What was found: the sentences that the performance page opens with, made from figures by rules that were stated
+"""The conclusions: the sentences that the performance page opens with, made from figures by rules that were stated
 before the run.
 
 Why rules: a sentence that somebody wrote outlives the figure it was written about, and says what its author hoped for.
@@ -145,7 +145,7 @@ def _largest(request: str, rungs: Sequence[Rung]) -> str | None:
 
 
 def threads(found: Findings) -> Conclusion:
-    """What a second thread gains each verb, beside raw RocksDB and the bare machine."""
+    """Tells what a second thread gains each verb, beside raw RocksDB and the bare machine."""
     gains = {
         one.work: gain
         for one in found.series.get(series.THREADS, [])
@@ -182,7 +182,7 @@ def _gain_words(verb: str, gain: Contrast, confidence: float) -> str | None:
 
 
 def _companion(name: str, gain: Contrast, found: Contrast, confidence: float) -> str:
-    """What a second thread does to something else; `slower, too` where both are."""
+    """Tells what a second thread does to something else; `slower, too` where both are."""
     slower = all(one.verdict(confidence) == "differ" and one.ratio(confidence).middle < 1 for one in (gain, found))
     return f"{name}{' slower, too' if slower else ''}: {figures.factor(found, confidence)}"
 
@@ -191,7 +191,7 @@ def _companion(name: str, gain: Contrast, found: Contrast, confidence: float) ->
 
 
 def goals(found: Findings) -> Conclusion:
-    """How many goals are met, and which is the farthest from being met."""
+    """Tells how many goals are met, and which is the farthest from being met."""
     judged = [held for held in found.goals if held.judged]
     missed = sorted(
         (held for held in judged if held.standing == "missed"),
@@ -238,7 +238,7 @@ def growths(found: Findings) -> Conclusion:
 
 
 def against_itself(found: Findings) -> Conclusion:
-    """Whether figures of this run contradict each other."""
+    """Tells whether figures of this run contradict each other."""
     against = [(check.rule, len(check.found)) for check in found.checks if check.found]
     told = "; ".join(f'{count} against "{rule}"' for rule, count in against)
     sentences = (
@@ -256,7 +256,7 @@ RULES: Sequence[Callable[[Findings], Conclusion]] = (indexes, steps, threads, go
 
 
 def section(source: Source) -> list[str]:
-    """What the page opens with."""
+    """Returns the section that the page opens with."""
     found = [
         sentence
         for of_machine in source.found.of_each_machine

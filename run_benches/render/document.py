@@ -106,7 +106,8 @@ def main(
 def contents(
     source: Path, calibrated: Path = pool.RESULTS, main: str = MAIN
 ) -> tuple[list[Path], dict[str, str], list[Picture]]:
-    """What the pages of a run are rendered from, their texts by their place, the main one first, and their pictures."""
+    """Returns the sources that the pages of a run are rendered from, their texts by their place, the main one first,
+    and their pictures."""
     found, calibration = Findings.of(runs.load(source), runs.load_set(source)), _calibration(calibrated)
     is_reference = _is_reference(source)
     tested = loads.load_set(load_reference()) if is_reference and load_reference().exists() else {}
@@ -143,8 +144,8 @@ def _stale(
     tested: Mapping[str, LoadRun],
     compared: Mapping[str, LoadComparison],
 ) -> dict[str, bool | None]:
-    """Whether they speak of sources that have changed since, by the names that `Source` says; nothing where that is not
-    known."""
+    """Returns whether they speak of sources that have changed since, by the names that `Source` says; nothing where
+    that is not known."""
     layers = provenance.of_layers(parts)
     found = {layer: _differ(part.made.sources.get(layer), layers.get(layer)) for layer, part in parts.items()}
     found |= {
@@ -212,7 +213,7 @@ class Rendered:
         return Exit.FINE
 
     def show_changes(self) -> int:
-        """What `write` would change, as a diff."""
+        """Prints what `write` would change, as a diff."""
         changes = [line for file, text in self.texts.items() for line in self._changes(file, text)]
         faults = [*self._picture_faults(), *self._screenshot_faults(), *self._stray_faults()]
         print(
@@ -276,7 +277,7 @@ class Rendered:
         return (f"{shown(stray)} belongs to no page any more" for stray in self._strays())
 
     def _strays(self) -> list[Path]:
-        """What an earlier rendering left beside these pages."""
+        """Returns the files that an earlier rendering left beside these pages."""
         wanted = {self.page.parent / file for file in self.texts} | {
             self.folder / picture.file for picture in self.pictures
         }
@@ -322,7 +323,7 @@ def _stored(path: Path) -> str:
 
 
 def _ours(path: Path) -> bool:
-    """Whether a file bears the marks of what is rendered here."""
+    """Returns whether a file bears the marks of what is rendered here."""
     return any(mark in _stored(path) for mark in ("<!-- BEGIN ", SEALED))
 
 
@@ -337,7 +338,7 @@ def _block_around(lines: Sequence[str], number: int) -> str:
 
 
 def _calibration(path: Path) -> ErrorRates | None:
-    """What was found of our own error rates, if it was ever measured."""
+    """Reads what was found of our own error rates, if they were ever measured."""
     if not path.exists():
         return None
     try:

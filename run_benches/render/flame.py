@@ -24,7 +24,7 @@ Stack = tuple[Frame, ...]
 """The caller stands before what it calls."""
 
 Stacks = Mapping[Stack, float]
-"""How much was seen in each stack: samples, or instructions."""
+"""The amount that was seen in each stack: samples, or instructions."""
 
 
 class Box(NamedTuple):

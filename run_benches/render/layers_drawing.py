@@ -23,7 +23,7 @@ from run_benches.store import house
 FILE = "layers.svg"
 
 FLOORS = {"server": "bare hyper", "locking": "bare mutex", "RocksDB": "raw RocksDB"}
-"""What stands in for a layer and all above it: by the lowest row that it replaces nothing of."""
+"""The stand-ins for a layer and all above it, each by the lowest row that it replaces nothing of."""
 
 _ON = {"tcp": "server", "tls": "server", "raw": "RocksDB", "ingress_cpu": "ingress"}
 """The rows at which rungs stand that have no layer of their name."""

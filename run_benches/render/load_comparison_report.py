@@ -22,7 +22,7 @@ COLUMNS = (
 
 
 def title(compared: LoadComparison) -> str:
-    """What was held against what."""
+    """Tells what was held against what."""
     return f"{_side(compared.a)} (A) and {_side(compared.b)} (B)"
 
 
@@ -32,7 +32,7 @@ def body(compared: LoadComparison) -> list[list[str]]:
 
 
 def sentences(compared: LoadComparison) -> list[str]:
-    """What the table rests on, and what was left out of it."""
+    """Tells what the table rests on, and what was left out of it."""
     windows = figures.plural(2 * compared.windows, "window")
     variants = len({name.partition("/")[0] for name in compared.rows})
     of_each = f" of each of {variants} variants" if variants > 1 else ""

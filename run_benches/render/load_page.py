@@ -33,10 +33,10 @@ MESSAGE_QUANTILES = (0.5, 0.95, 0.99)
 """Those of the way of a message."""
 
 BEYOND = "> max"
-"""What stands for a quantile that is later than any request that was measured."""
+"""The words for a quantile that is later than any request that was measured."""
 
 TOO_FEW = "too few"
-"""What stands for a quantile that fewer than ten requests are beyond; the table is wide."""
+"""The words for a quantile that fewer than ten requests are beyond; the table is wide."""
 
 _SPREAD = "In brackets the spread between repeats, each of processes of its own; of one process there is none to show."
 
@@ -224,8 +224,8 @@ def _used(measured: Measured) -> list[str]:
 
 
 def _servers(run: LoadRun) -> list[str]:
-    """What a request costs servers over one database, and the database: beside one server in the same repeat, since
-    they take turns."""
+    """Returns the section on what a request costs servers over one database, and the database: beside one server in the
+    same repeat, since they take turns."""
     found = [one for one in load_figures.measured(run) if one.first.scenario.data.storage]
     body = [
         _of_servers(

@@ -65,7 +65,7 @@ _WORDS = (
 
 
 def _absences(rows: Sequence[Row]) -> list[str]:
-    """What has no figure, by the reason."""
+    """Lists what has no figure, by the reason."""
     reasons = dict.fromkeys(row.why_not for row in rows)
     return [f"* {', '.join(f'`{row.id}`' for row in rows if row.why_not == reason)}: {reason}" for reason in reasons]
 
@@ -95,7 +95,7 @@ def _rates(source: Source, rows: Sequence[Row]) -> list[str]:
 
 
 def _measures(rows: Sequence[Row]) -> list[str]:
-    """What else was measured: in a column what many rows have, in a line of its own what few do."""
+    """Lists what else was measured: in a column what many rows have, in a line of its own what few do."""
     found = {row.id: measures(row) for row in rows if measures(row)}
     counts = Counter((name, measure.unit) for of_row in found.values() for name, measure in of_row.items())
     shared = [named for named, count in counts.items() if 2 * count >= len(found)]
@@ -235,5 +235,5 @@ def _nines_words(share: float) -> str:
 
 
 def _nines(share: float) -> float:
-    """How many nines a quantile has: 90 % is one, 99.9 % are three."""
+    """Returns the number of nines that a quantile has: 90 % is one, 99.9 % are three."""
     return -math.log10(1 - share)

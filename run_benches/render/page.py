@@ -79,7 +79,7 @@ def render(
 
 
 def _head(source: Source, name: str) -> list[str]:
-    """What a page begins with: where its figures come from."""
+    """Returns what a page begins with: where its figures come from."""
     if name == page_load.NAME:
         return page_load.measured(source)
     if name == page_lake.NAME:
@@ -129,7 +129,7 @@ def _layer_page(layer: str) -> _Section:
 
 
 def _shown_of(source: Source, layer: str) -> Source:
-    """What the page of a layer shows: that of scaling all layers with rows along an axis, any other its own."""
+    """Returns what the page of a layer shows: that of scaling all layers with rows along an axis, any other its own."""
     if layer != series.LAYER:
         return source.of(layer)
     return dataclasses.replace(source, found=source.found.along_axes or source.found)
@@ -146,7 +146,7 @@ def bench_headers(folder: Path = places.BENCHES) -> dict[str, str]:
 
 
 def opening(source: Source) -> list[str]:
-    """What this page is."""
+    """Tells what this page is."""
     return [
         "# Performance of Strata",
         "",
@@ -243,7 +243,7 @@ def crud(source: Source) -> list[str]:
 
 
 def floors(source: Source) -> list[str]:
-    """How many goals are met, and which are missed."""
+    """Tells how many goals are met, and which are missed."""
     machines = source.found.of_each_machine
     lines = [line for found in machines for line in _goals(found, len(machines))]
     words = (
@@ -266,7 +266,7 @@ def _goals(found: Findings, machines: int) -> list[str]:
 
 
 def certainty(source: Source) -> list[str]:
-    """How sure the figures are, in three lines."""
+    """Tells how sure the figures are, in three lines."""
     lines = [f"* {say(found)}" for found in source.found.of_each_machine for say in (_intervals, page_method.controls)]
     lines.append(f"* {_calibration(source.calibration)}")
     words = f"The rules, the counts and the cross-checks: {source.link('method', 'method')}."
@@ -319,7 +319,7 @@ def how_to_run(source: Source) -> list[str]:
 
 
 def limits(source: Source) -> list[str]:
-    """What the figures do not say."""
+    """Tells what the figures do not say."""
     return [
         "## Limits",
         "",

@@ -62,7 +62,7 @@ def _checks(cell: LoadCell) -> list[Checked]:
 
 
 def _table(found: dict[str, LoadCell], name: str) -> list[str]:
-    """What a check says of each catalogue, side by side; of one that failed, why."""
+    """Tells what a check says of each catalogue, side by side; of one that failed, why."""
     checks = {kind: check for kind, cell in found.items() for check in _checks(cell) if check.name == name}
     told = {kind: check.told if isinstance(check.told, dict) else {} for kind, check in checks.items()}
     measures = list(dict.fromkeys(measure for one in told.values() for measure in one))

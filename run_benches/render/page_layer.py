@@ -30,7 +30,8 @@ def rows_section(source: Source, layer: str) -> list[str]:
 
 
 def held_sections(source: Source, layer: str) -> list[str]:
-    """What its rows are held against: a section for floors, one for other systems, one for rows of ours."""
+    """Returns the sections on what a layer's rows are held against: one for floors, one for other systems, one for rows
+    of ours."""
     floors = [held for held in source.found.floors if held.row.layer == layer]
     own = [held for held in source.found.held_of(layer) if held.is_own]
     beside = peers.layer_tables(source, layer)

@@ -28,7 +28,7 @@ def section(source: Source) -> list[str]:
 
 
 def _figures(source: Source) -> list[str]:
-    """How the figures were made."""
+    """Tells how the figures were made."""
     parts = [part.made for part in source.found.parts.values()]
     least, most = (choose(part.design.tuples for part in parts) for choose in (min, max))
     tuples = figures.plural(most, "tuple") if least == most else f"{least} to {most} tuples"
@@ -73,7 +73,7 @@ def _checked(source: Source) -> list[str]:
 
 
 def controls(found: Findings) -> str:
-    """What the second lanes say of the intervals."""
+    """Tells what the second lanes say of the intervals."""
     seen = found.controls
     if not seen.looked_at:
         return "No row was held against itself, so nothing is known of the intervals of this run."
@@ -92,7 +92,7 @@ _CROSS_CHECKS = (
 
 
 def _error_rates(source: Source) -> list[str]:
-    """How often our own verdicts were found to be wrong."""
+    """Tells how often our own verdicts were found to be wrong."""
     found, heading = source.calibration, ["## How often our verdicts are wrong", ""]
     if found is None:
         until_then = "Until then nobody knows how often an interval on this page misses the truth."
@@ -150,7 +150,7 @@ def _calibrated(source: Source) -> list[str]:
 
 
 def _census(found: Findings) -> str:
-    """How every planned cell ended (T2)."""
+    """Counts how every planned cell ended (T2)."""
     told = []
     for kind, singular in (("Times", "time"), ("families", "family"), ("ratios", "ratio"), ("sentinels", "sentinel")):
         states = [one.state for one in found.outcomes if one.kind == singular and one.planned]
@@ -166,7 +166,7 @@ _STATES = {"ran": "ran", "not_run": "not run", "skipped": "skipped", "invalid": 
 
 
 def _cross_checks(machines: Sequence[Findings]) -> list[str]:
-    """What contradicts itself, and how much was looked at (T22: silence is no pass)."""
+    """Tells what contradicts itself, and how much was looked at (T22: silence is no pass)."""
     checks = contradictions.together([found.checks for found in machines])
     body = [
         [

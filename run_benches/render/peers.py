@@ -49,7 +49,7 @@ def _compact(source: Source, found: Sequence[PeerRow]) -> list[str]:
 
 
 def _outcomes(found: Sequence[PeerRow]) -> list[str]:
-    """How many rows end in which way, each by its own interval; those that took no turns end in none."""
+    """Counts the rows that end in each way, each by its own interval; those that took no turns end in none."""
     told = [side for side in found if side.contrast]
     outcomes = [side.faster() for side in told]
     return [

@@ -52,7 +52,7 @@ _STYLE = {
     **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK),
 }
 SEALED = "<!-- strata picture, drawn from"
-"""How the seal of a picture begins."""
+"""The beginning of a picture's seal."""
 
 _SEAL = SEALED + " sha256:{data}, content sha256:{content} -->\n"
 
@@ -72,7 +72,7 @@ class Picture:
         return f"{self.name}.svg"
 
     def fault(self, folder: Path) -> str | None:
-        """What is wrong with the stored picture, in words; `None` when it is the one that would be drawn."""
+        """Tells what is wrong with the stored picture, in words; `None` when it is the one that would be drawn."""
         try:
             stored = (folder / self.file).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
@@ -319,7 +319,7 @@ class _Step:
     high_ns: float | None
     words: str
     alone: bool
-    """Whether it stands beside the ladder: what the request costs in that layer, on top of none."""
+    """True if it stands beside the ladder: what the request costs in that layer, on top of none."""
 
 
 @dataclass(frozen=True)
@@ -329,7 +329,7 @@ class _Climb:
 
 
 def ladder(found: Findings) -> Picture | None:
-    """What each rung adds to a request, if the run has the ladder."""
+    """Returns the picture of what each rung adds to a request, if the run has the ladder."""
     climbs = [_Climb(request.upper(), steps) for request, rungs in found.ladders.items() if (steps := _steps(rungs))]
     alt = "The ladder: for each request a bar a rung, beginning where the rung below ends, with its interval; the same figures stand in the table of the ladder."
     return Picture("ladder", alt, climbs, _draw_ladder) if climbs else None

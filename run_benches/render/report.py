@@ -62,7 +62,8 @@ def joined(texts: Mapping[str, str]) -> str:
 _LADDER = "## The ladder\n"
 _FOUND = "## What was found\n"
 _OTHER = "All figures: "
-"""How the heading of a page that follows the main one begins, so that its anchor is unlike those of the main page."""
+"""The beginning of the heading of a page that follows the main one, so that its anchor is unlike those of the main
+page."""
 
 
 def _ladder_first(text: str) -> str:
@@ -154,5 +155,5 @@ class _Renderer(RendererHTML):
         )
 
     def html_inline(self, tokens: Sequence[Token], number: int, options: OptionsDict, env: EnvType) -> str:
-        """What looks like HTML in a sentence was meant to be read."""
+        """Escapes what looks like HTML in a sentence: it was meant to be read."""
         return html.escape(tokens[number].content)

@@ -1,4 +1,4 @@
-"""How the times of rows grow with what they depend on: series of rows along one axis, their law, their table and their
+"""The growth of rows' times with what they depend on: series of rows along one axis, their law, their table and their
 pictures.
 
 Why series come from facts: a bench says of each of its rows where it stands on which axis, so a row that is added joins
@@ -126,7 +126,7 @@ class _Line:
 
     @property
     def work(self) -> str:
-        """What it shares a colour with: the same operation by others."""
+        """The work that it shares a colour with: the same operation by others."""
         return self.label.partition(", ")[0]
 
 

@@ -53,7 +53,7 @@ class Screenshot:
     shows: str
 
     def fault(self, folder: Path = FOLDER) -> str | None:
-        """What is wrong with the stored picture, in words; nothing if it is of the page as it is now."""
+        """Tells what is wrong with the stored picture, in words; nothing if it is of the page as it is now."""
         try:
             stored = (folder / self.file).read_bytes()
         except OSError:
@@ -73,7 +73,7 @@ class Screenshot:
 
 
 def _text_head(length: int) -> bytes:
-    """How the chunk of a text begins."""
+    """Returns the beginning of the chunk of a text."""
     return struct.pack(">I", len(_KEY) + length) + b"tEXt" + _KEY
 
 

@@ -1,5 +1,5 @@
-"""What a section of the performance pages may look at, where the page lies that it stands on, and the marks between
-which figures stand.
+"""The values that a section of the performance pages may look at, the place of the page that it stands on, and the
+marks between which figures stand.
 
 A section is a function from the source to lines of Markdown. It is given the stored runs and no clock and no file, so
 that the same source gives the same bytes. Each layer is of one run, and each page says of which: when it was measured,
@@ -75,7 +75,7 @@ class Source:
     compared: Mapping[str, LoadComparison] = field(default_factory=dict)
 
     def of(self, layer: str) -> "Source":
-        """What was measured of one layer; all of it where the layer was not measured."""
+        """Returns what was measured of one layer; all of it where the layer was not measured."""
         return dataclasses.replace(self, found=self.found.parts.get(layer, self.found))
 
     def block(self, name: str, lines: Sequence[str]) -> list[str]:
@@ -104,8 +104,8 @@ class Source:
         return f"[{words}]({self.address.page(page)})"
 
     def words(self, layer: str) -> list[str]:
-        """What the bench said about itself when it was measured, or says now; marked too, since its settings are
-        numbers."""
+        """Returns what the bench said about itself when it was measured, or says now; marked too, since its settings
+        are numbers."""
         part = self.found.parts.get(layer)
         if part and layer in part.made.headers:
             tool = part.made.tool

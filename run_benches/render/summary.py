@@ -200,7 +200,7 @@ MANY = 3
 
 
 def _troubles(found: Findings) -> str:
-    """What has no figure, by the reason."""
+    """Lists what has no figure, by the reason."""
     told: dict[tuple[str, str, str], list[str]] = {}
     for one in found.outcomes:
         if one.state != "ran" and one.reasons:
@@ -245,7 +245,7 @@ def _counted(states: "Counter[str]") -> str:
 
 
 def exit_code(found: Findings, strict: bool) -> Exit:
-    """How a command that measured ends: never green on silence."""
+    """Returns the exit code of a command that measured: never green on silence."""
     held = [one for one in found.goals if one.ratio is not None and one.ratio.state != "skipped"]
     if any(one.state == "invalid" for one in found.outcomes):
         return Exit.ERROR

@@ -75,7 +75,7 @@ def markdown(columns: Sequence[str], body: Iterable[Sequence[str]]) -> list[str]
 
 
 def room() -> int:
-    """How wide a line may be."""
+    """Returns the width that a line may have."""
     return shutil.get_terminal_size((KEPT_WIDTH, 24)).columns if sys.stdout.isatty() else KEPT_WIDTH
 
 

@@ -1,1 +1,1 @@
-"""What a machine needs before anything is built: Python packages, libclang, a compiler, and what a failed build says."""
+"""The needs of a machine before a build: Python packages, libclang, a compiler, and what a failed build says."""

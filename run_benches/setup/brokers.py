@@ -54,7 +54,7 @@ def environment() -> dict[str, str]:
 
 
 def remedies(programs: dict[str, str], names: tuple[str, ...]) -> list[str]:
-    """What installs those of these that are missing."""
+    """Returns the commands that install those of these that are missing."""
     return [_REMEDIES[name] for name in names if name not in programs]
 
 

@@ -120,7 +120,7 @@ class Tab:
         self.call("Emulation.setEmulatedMedia", features=[scheme])
 
     def picture(self, file: Path) -> None:
-        """What is seen, as PNG."""
+        """Writes what is seen into a file, as PNG."""
         file.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
 
     def _receive(self) -> dict[str, Any]:

@@ -17,10 +17,10 @@ _REASONS = (
     r"\bpanicked at\b",
     r"^error(\[E\d+\])?: (?!failed to |could not compile|linking with )",
 )
-"""What tells more comes first."""
+"""The patterns of lines that hold a reason; those that tell more come first."""
 
 _QUOTED = re.compile(r"^(warning: \S+@\S+: |= note: )?")
-"""What cargo puts before a line of a build script's compiler, and rustc before one of the linker."""
+"""The words that cargo puts before a line of a build script's compiler, and rustc before one of the linker."""
 
 
 def reason(said: Sequence[str]) -> str:

@@ -1,5 +1,5 @@
-"""What a build would inherit from the shell, and from configurations of cargo above the checkout (`[env]`, `[target]`,
-`[profile]`).
+"""The settings that a build would inherit from the shell, and from configurations of cargo above the checkout (`[env]`,
+`[target]`, `[profile]`).
 
 Why refused rather than used: cargo compiles RocksDB again, for half an hour, where a flag or a variable that its build
 reads is another one, so what stands in one shell and not in the next does that every time. And a flag that no run
@@ -95,7 +95,7 @@ def compiler(folder: Path, host: str) -> list[str]:
 
 
 def _refused(name: str, value: object, host: str) -> bool:
-    """Whether a setting changes the build; incremental compilation is off by default."""
+    """Returns whether a setting changes the build; incremental compilation is off by default."""
     either = rf"({re.escape(host)}|{re.escape(host.replace('-', '_'))})" if host else ".+"
     pattern = f"{_OF_CARGO}|{_OF_SCRIPTS}".replace("{host}", either).replace(
         "{HOST}", re.escape(host.replace("-", "_").upper()) or ".+"

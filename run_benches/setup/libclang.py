@@ -34,7 +34,7 @@ def ensure(target: Path, compiler: Sequence[str] = ("c++",)) -> None:
 
 
 def variables() -> dict[str, str]:
-    """What cargo is told in this checkout; nothing where the build found libclang by itself."""
+    """Returns the variables that cargo is told in this checkout; none where the build found libclang by itself."""
     said = LOCAL_CARGO_CONFIG.read_text(encoding="utf-8") if LOCAL_CARGO_CONFIG.exists() else ""
     entries = tomllib.loads(said).get("env", {})
     return {

@@ -132,7 +132,7 @@ def one_at_a_time() -> Iterator[None]:
 
 
 def _is_good() -> bool:
-    """Whether `.venv` was made from these requirements, and finds now what it could import then."""
+    """Returns whether `.venv` was made from these requirements, and finds now what it could import then."""
     made_from = STAMP.read_text(encoding="utf-8").split() if STAMP.exists() else []
     if made_from[:1] != [_digest()]:
         return False

@@ -1,5 +1,6 @@
-"""What a target folder says of the one part of the build that takes half an hour: whether RocksDB is compiled, in which
-environment, and how far a compile is; and RocksDB out of it as a library, for programs that embed the store.
+"""The state of the one part of the build that takes half an hour, as a target folder tells it: whether RocksDB is
+compiled, in which environment, and how far a compile is; and RocksDB out of it as a library, for programs that embed
+the store.
 
 Why read off files: cargo tells of a build script only when it has ended. What lies in a target folder is cargo's own
 affair and may change, so whatever is not found there is unknown; only who asks for the library has to be told.
@@ -28,7 +29,7 @@ from run_benches.places import LIBRARIES, shown
 from run_benches.progress import duration
 
 LIBCLANG_VARIABLES = ("LIBCLANG_PATH", "BINDGEN_EXTRA_CLANG_ARGS")
-"""What bindgen finds libclang by."""
+"""The variables by which bindgen finds libclang."""
 
 SOURCES = "rocksdb_lib_sources.txt"
 """The crate's own list of what it compiles; one of them it replaces by its own, and it adds the extensions of the C
@@ -36,8 +37,8 @@ interface."""
 
 
 ARCHIVE = "librocksdb.a"
-"""What the build script makes of RocksDB; on some processors it puts a few objects into a second one, `librocksdb_*.a`.
-"""
+"""The archive that the build script makes of RocksDB; on some processors it puts a few objects into a second one,
+`librocksdb_*.a`."""
 
 _SOURCES_AT = "cargo::metadata=cargo_manifest_dir="
 """Behind this the build script says where the sources of the crate lie."""
@@ -187,8 +188,8 @@ def under_way(target: Path, since: float) -> Compile | None:
 
 
 def _objects(dependencies: Iterable[Path]) -> int | None:
-    """How many objects it will be: the build script was compiled from the list of sources, and its dependencies name
-    the file."""
+    """Returns the number of objects that it will be: the build script was compiled from the list of sources, and its
+    dependencies name the file."""
     try:
         text = max(dependencies, key=_time).read_text(encoding="utf-8")
         sources = next(word for word in text.replace("\\ ", "\0").split() if word.endswith(SOURCES)).replace("\0", " ")

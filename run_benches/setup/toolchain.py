@@ -1,5 +1,5 @@
-"""What a build needs from the machine: a C++ compiler, cargo, a processor that runs what is built, libclang, space, and
-an environment that says nothing about flags.
+"""The needs of a build from the machine: a C++ compiler, cargo, a processor that runs what is built, libclang, space,
+and an environment that says nothing about flags.
 
 Why checked first: RocksDB compiles for half an hour, and what is missing shows at its end, in a page of another tool's
 words.
@@ -63,8 +63,8 @@ def check(target: Path | None = None) -> None:
 
 
 def flags() -> list[str]:
-    """What cargo passes to every rustc on this machine: the flags of all tables under [target] that apply, joined in
-    the order of `.cargo/config.toml`; if there are none, those under [build]."""
+    """Returns the flags that cargo passes to every rustc on this machine: those of all tables under [target] that
+    apply, joined in the order of `.cargo/config.toml`; if there are none, those under [build]."""
     if not CARGO_CONFIG.exists():
         return []
     config = tomllib.loads(CARGO_CONFIG.read_text(encoding="utf-8"))
@@ -82,7 +82,7 @@ def _host() -> str:
 
 
 def _applies(name: str, facts: AbstractSet[str]) -> bool:
-    """Whether a table such as `cfg(target_arch = "x86_64")` is for a machine of which rustc says these facts."""
+    """Returns whether a table such as `cfg(target_arch = "x86_64")` fits a machine of which rustc says these facts."""
     return name.startswith("cfg(") and _holds(name.replace(" ", "")[4:-1], facts)
 
 
@@ -101,7 +101,7 @@ def _holds(condition: str, facts: AbstractSet[str]) -> bool:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """What stands between the commas that are in no brackets."""
+    """Yields the parts between the commas that are in no brackets."""
     part, depth = "", 0
     for letter in text:
         depth += (letter == "(") - (letter == ")")

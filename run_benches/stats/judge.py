@@ -1,4 +1,4 @@
-"""How the pairs of a row become a verdict: pure functions of numbers, and every rule in one place.
+"""The way from the pairs of a row to a verdict: pure functions of numbers, and every rule in one place.
 
 Why these rules. The test is Wilcoxon's signed-rank test over pairs of processes with its exact distribution, and the
 estimate with its intervals is the one that belongs to it (Hodges-Lehmann), so that one outlier costs a rank and not the
@@ -61,7 +61,7 @@ _DRAWS = 400
 
 @dataclass
 class Judgement:
-    """What is concluded of a row. Effects (`estimate`, bounds) are natural logarithms of B's time over A's; `low`,
+    """The conclusion about a row. Effects (`estimate`, bounds) are natural logarithms of B's time over A's; `low`,
     `high` bound the interval of confidence 1 - `level`, and `same_low`, `same_high` that of 1 - 2 `level`, which lies
     within the margin where the row is the same; `outliers` counts pairs beyond 10 scaled deviations, none of which is
     dropped; `pairs_needed` is what a row that can't be told would take."""
@@ -82,8 +82,8 @@ class Judgement:
 
 
 def signed_rank_p(effects: Sequence[float]) -> float | None:
-    """How often effects that have no direction would lean to one side as much as these: Wilcoxon's signed-rank test,
-    two-sided, exact.
+    """Returns the p-value of Wilcoxon's signed-rank test, two-sided, exact: how often effects that have no direction
+    would lean to one side as much as these.
 
     Effects of zero are left out, as Wilcoxon did; equal ones share their ranks, and the distribution is that of these
     very ranks.
@@ -171,7 +171,7 @@ def _judged(
 
 
 def outliers(effects: Sequence[float]) -> int:
-    """How many pairs lie more than ten scaled deviations from the median."""
+    """Counts the pairs that lie more than ten scaled deviations from the median."""
     middle, far = statistics.median(effects), _OUTLIER * scatter(effects)
     return sum(abs(effect - middle) > far for effect in effects)
 
@@ -195,8 +195,9 @@ def outcome(
     identical: int,
     counted: Collection[AllocationVerdict] = (),
 ) -> ComparisonOutcome:
-    """What the whole comparison says. A control that alarmed voids everything; `identical` rows are certain, and so are
-    those whose allocations were `counted`, so they count as judged; where nothing was judged, nothing is fine."""
+    """Returns the outcome of the whole comparison. A control that alarmed voids everything; `identical` rows are
+    certain, and so are those whose allocations were `counted`, so they count as judged; where nothing was judged,
+    nothing is fine."""
     if alarmed:
         return "contaminated"
     if "more allocations" in counted and not any(judgement.verdict == "slower" for judgement in judgements.values()):
@@ -325,8 +326,8 @@ def _is_within(judgement: Judgement, limit: float) -> bool:
 
 
 def _pairs_needed(judgement: Judgement, limit: float, rows: int, alpha: float) -> int | None:
-    """How many fresh pairs would tell with a chance of 80 % at least, if the truth is this estimate and the scatter
-    stays; nothing where that is more than `MOST_PAIRS`, as with an estimate at the margin itself.
+    """Returns the number of fresh pairs that would tell with a chance of 80 % at least, if the truth is this estimate
+    and the scatter stays; nothing where that is more than `MOST_PAIRS`, as with an estimate at the margin itself.
 
     The usual formula, n = ((z of the test + z of the chance) deviation / distance)^2 (Chow, Wang & Shao, Sample Size
     Calculations, ch. 3), where deviation / sqrt(n now) is the half width of the interval for `same` over its z. For
@@ -349,7 +350,7 @@ def _pairs_needed(judgement: Judgement, limit: float, rows: int, alpha: float) -
 
 
 def _deviate(p: float) -> float:
-    """How many standard deviations from the middle a normal value of this two-sided p lies."""
+    """Returns the distance of a normal value of this two-sided p from the middle, in standard deviations."""
     return -statistics.NormalDist().inv_cdf(p / 2)
 
 

@@ -1,4 +1,4 @@
-"""What turns say: the log ratio of one lane's time over another's, and the time of a turn.
+"""The statistics of turns: the log ratio of one lane's time over another's, and the time of a turn.
 
 Lanes take turns up a random order and down again (of two, A and B: ABBA or BAAB), a palindrome. Within one, the mean of
 a lane's logarithms less that of another's is free of a linear drift. The first palindromes are warm-up. Where stalls

@@ -1,5 +1,5 @@
-"""What the usual tools would have said of the same times: Criterion's verdict, and whether `critcmp -t 5` lists the
-row.
+"""The verdicts that the usual tools would have given on the same times: Criterion's, and whether `critcmp -t 5` lists
+the row.
 
 Why: a rate of false alarms means little alone. Both rules are made anew here from their sources (criterion 0.8.2,
 analysis/compare.rs and `compare_to_threshold` of report.rs; critcmp, `biggest_difference` of output.rs), since

@@ -26,9 +26,9 @@ from run_benches.store.runs import Build, Facts, Job, Machine
 SCHEMA = 3
 
 RowState = Literal["judged", "identical", "one_side", "not_run", "invalid", "left_out"]
-"""How a row ended. `identical`: the loaded bytes of both binaries are the same, so it is not run; `one_side`: only A or
-only B has it; `left_out`: no word chose it, or nothing that it stands on changed. A row is `not_run` from the moment it
-is planned."""
+"""The state in which a row ended. `identical`: the loaded bytes of both binaries are the same, so it is not run;
+`one_side`: only A or only B has it; `left_out`: no word chose it, or nothing that it stands on changed. A row is
+`not_run` from the moment it is planned."""
 
 
 @dataclass
@@ -59,9 +59,9 @@ class PairPoint:
 
 @dataclass
 class Witness:
-    """What noise cannot touch, on side A and on side B: instructions an operation under callgrind, allocations an
-    operation, and the engine's counters an operation. Each is absent where nobody counted; `reason` says why
-    instructions are."""
+    """The counts that noise cannot touch, on side A and on side B: instructions an operation under callgrind,
+    allocations an operation, and the engine's counters an operation. Each is absent where nobody counted; `reason` says
+    why instructions are."""
 
     instructions: tuple[float, float] | None = None
     allocations: tuple[float, float] | None = None
@@ -136,10 +136,10 @@ class Attribution:
 
 @dataclass
 class ComparisonDesign:
-    """How the verdicts were made; decided before the first pair, but for `deciding_pairs` and `decided_rows`, which the
-    screen decides, and `reruns` (pairs by row), which their conditions decide. `alpha` is the level of the family of
-    rows, `control_alpha` that of the controls; the second try (`more`) judges fresh pairs at half of the first one's
-    level, and so on, so all tries together stay below twice it."""
+    """The method by which the verdicts were made; decided before the first pair, but for `deciding_pairs` and
+    `decided_rows`, which the screen decides, and `reruns` (pairs by row), which their conditions decide. `alpha` is the
+    level of the family of rows, `control_alpha` that of the controls; the second try (`more`) judges fresh pairs at
+    half of the first one's level, and so on, so all tries together stay below twice it."""
 
     seed: int
     alpha: float

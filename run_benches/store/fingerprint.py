@@ -1,4 +1,4 @@
-"""What a stored figure depends on, as hashes: if they are others now, the figure is stale.
+"""The dependencies of a stored figure, as hashes: if they are others now, the figure is stale.
 
 Why not the commit: a sentence in a document makes another commit, and no other program. Of a layer and of a scenario
 there is a hash for each part of the sources that it reaches, over tokens, so that a comment and a test change none, and
@@ -31,7 +31,8 @@ PAIRING = (
     "run_benches/measure/relink.py",
     "run_benches/stats/turns.py",
 )
-"""What the effect of a pair depends on, beside the code that is compared: a pool holds pairs of one of these."""
+"""The files that the effect of a pair depends on, beside the code that is compared: a pool holds pairs of one of
+these."""
 
 JUDGING = (
     *PAIRING,
@@ -40,11 +41,11 @@ JUDGING = (
     "run_benches/compare/new_comparison.py",
     "run_benches/calibrate/error_rates.py",
 )
-"""What our own error rates depend on."""
+"""The files that our own error rates depend on."""
 
 
 def of_layer(sources: Sources, layer: str) -> Parts:
-    """What the figures of a layer depend on."""
+    """Returns what the figures of a layer depend on."""
     parts = sources.of_bench(layer)
     words = {
         word
@@ -58,8 +59,8 @@ def of_layer(sources: Sources, layer: str) -> Parts:
 
 
 def of_scenarios(sources: Sources, names: Iterable[str]) -> Parts:
-    """What the figures of load tests of these scenarios depend on: on the server, on the tool, on what they declare,
-    and on what runs beside and who judges it."""
+    """Returns what the figures of load tests of these scenarios depend on: on the server, on the tool, on what they
+    declare, and on what runs beside and who judges it."""
     declared = [*(f"load/scenarios/{name}.toml" for name in names), *sources.under("load/schedules")]
     linked = [*_linked(sources, "Cargo.toml"), *_linked(sources, "load/Cargo.toml")]
     own = {path: _digest([_canonical(sources, path)]) for path in declared}
@@ -120,7 +121,7 @@ def _linked(sources: Sources, manifest: str, words: frozenset[str] | set[str] = 
 
 
 def _build(sources: Sources) -> Parts:
-    """How the compiler is called, and which it is where that is settled here."""
+    """Digests how the compiler is called, and which it is where that is settled here."""
     manifest = sources.toml("Cargo.toml")
     of_crates = [
         manifest.get("package", {}).get("edition"),

@@ -57,7 +57,7 @@ class Statistics:
 
 @dataclass
 class Counts:
-    """What became of requests; `failed` by class, `refused` as the scenario says."""
+    """The numbers of requests, by what became of them; `failed` by class, `refused` as the scenario says."""
 
     scheduled: int
     dropped: int
@@ -89,7 +89,7 @@ NONE = Counts(0, 0, 0, 0, 0, {})
 
 @dataclass
 class Operation:
-    """What was measured of one operation; `response` runs from the intended start, and is there in an open loop only."""
+    """The measurements of one operation; `response` runs from the intended start, and is there in an open loop only."""
 
     operation: str
     state: State
@@ -196,7 +196,7 @@ class Data:
 
 @dataclass
 class LoadScenario:
-    """What is read of a scenario as it was run."""
+    """The part of a scenario, as it was run, that is read here."""
 
     name: str
     load: Load
@@ -219,7 +219,7 @@ class LoadStage:
 
 @dataclass
 class Kept:
-    """How often a promise was looked at, and how often it was broken."""
+    """The numbers of times that a promise was looked at, and that it was broken."""
 
     checked: int
     wrong: int
@@ -227,8 +227,8 @@ class Kept:
 
 @dataclass
 class Deliveries:
-    """What came to the subscribers of one kind; `lag` runs from the intended start of an append, `lag_from_start` from
-    its start, to each arrival."""
+    """The deliveries to the subscribers of one kind; `lag` runs from the intended start of an append, `lag_from_start`
+    from its start, to each arrival."""
 
     due: int
     missing: int
@@ -241,15 +241,15 @@ class Deliveries:
 
 @dataclass
 class Subscribed:
-    """What came to the subscribers of a stream, by their kinds in the order of the scenario."""
+    """The deliveries to the subscribers of a stream, by their kinds in the order of the scenario."""
 
     kinds: list[Deliveries]
 
 
 @dataclass
 class FanOut:
-    """What came of messages to at most `up_to` targets, and to more than those of the one before; of the last without a
-    bound."""
+    """The results of messages to at most `up_to` targets, and to more than those of the one before; of the last without
+    a bound."""
 
     up_to: int | None
     answered: int
@@ -259,7 +259,7 @@ class FanOut:
 
 @dataclass
 class Multicasts:
-    """What came of messages: targets and their states as answers say, and what subscribers received. `lag` runs from
+    """The results of messages: targets and their states as answers say, and what subscribers received. `lag` runs from
     the intended start of a request to each arrival, `last_lag` to the last of each message."""
 
     answered: int
@@ -327,7 +327,7 @@ class Beside:
 
 @dataclass
 class LoadResult:
-    """What is read of a result of the load tool."""
+    """The part of a result of the load tool that is read here."""
 
     format: int
     id: str

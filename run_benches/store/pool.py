@@ -27,14 +27,14 @@ SCHEMA = 2
 FOLDER = BASELINES / "calibration"
 PATH = FOLDER / "pool.jsonl"
 RESULTS = FOLDER / "results.json"
-"""What was found in the pool."""
+"""The error rates that were found in the pool."""
 
 
 @dataclass
 class Origin:
-    """What every job of a pool shares. `code` is a fingerprint of the loaded bytes of each target, lowest layer first,
-    `fingerprint` one of the sources that measure pairs, `kinds` what kind each row is of; the commit is the one that
-    the pool began with, of a `dirty` working tree one that no branch holds."""
+    """The facts that every job of a pool shares. `code` is a fingerprint of the loaded bytes of each target, lowest
+    layer first, `fingerprint` one of the sources that measure pairs, `kinds` what kind each row is of; the commit is
+    the one that the pool began with, of a `dirty` working tree one that no branch holds."""
 
     schema: int
     commit: str

@@ -22,7 +22,7 @@ HARNESS, TOOL, LAKE = "benches/harness", "load/src", "lake/src"
 """Parts that are packages of their own, reached as a whole."""
 
 JUDGES = ("run_benches/lake", "requirements-full.txt")
-"""What starts the programs beside a scenario, reads what they have made, and judges it."""
+"""The paths of what starts the programs beside a scenario, reads what they have made, and judges it."""
 
 READ = (
     "src",
@@ -37,7 +37,7 @@ READ = (
     "rust-toolchain.toml",
     "rust-toolchain",
 )
-"""What the figures can depend on at all."""
+"""The paths that the figures can depend on at all."""
 
 
 class Sources:

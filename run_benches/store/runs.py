@@ -45,7 +45,8 @@ UNKNOWN = "unknown"
 """In place of what a run could not find out about itself."""
 
 State = Literal["ran", "not_run", "skipped", "invalid"]
-"""How a planned cell ended. A cell is `not_run` from the moment it is planned until something else is known."""
+"""The state in which a planned cell ended. A cell is `not_run` from the moment it is planned until something else is
+known."""
 
 Scale = Literal["quick", "default", "full", "budget"]
 
@@ -74,7 +75,7 @@ class Place:
 
 @dataclass
 class Facts:
-    """What the bench itself says about a row: what one operation is and under which circumstances it runs."""
+    """The bench's own facts about a row: what one operation is and under which circumstances it runs."""
 
     op: str
     unit: str
@@ -113,7 +114,7 @@ class Tool:
 
 @dataclass(frozen=True)
 class Likeness:
-    """Whether two machines are alike: in what they differ, and what one of them did not record. What is not known is
+    """The likeness of two machines: in what they differ, and what one of them did not record. What is not known is
     never taken for equal."""
 
     differ: list[str]
@@ -121,7 +122,7 @@ class Likeness:
 
     @property
     def alike(self) -> bool:
-        """Whether times of the two may stand side by side."""
+        """True if times of the two may stand side by side."""
         return not self.differ and not self.unknown
 
     @property
@@ -135,7 +136,7 @@ PROCESSOR = {
     "x86_64": ("family", "model", "stepping", "caches"),
     "aarch64": ("implementer", "variant", "part", "revision", "caches"),
 }
-"""What tells the generations of a processor apart where its name does not, by architecture."""
+"""The properties that tell the generations of a processor apart where its name does not, by architecture."""
 
 
 @dataclass
@@ -147,12 +148,12 @@ class Machine:
 
     @property
     def cores(self) -> int | None:
-        """How many it has, if that is known."""
+        """The number of its cores, if that is known."""
         found = self.identity.get("cores")
         return found if isinstance(found, int) else None
 
     def likeness(self, other: "Machine") -> Likeness:
-        """How it compares with another one."""
+        """Returns its likeness to another one."""
         mine, theirs = self.identity, other.identity
         names = dict.fromkeys([*mine, *theirs, *PROCESSOR.get(str(mine.get("architecture")), ("caches",))])
         unknown = [name for name in names if name not in mine or name not in theirs]
@@ -166,7 +167,7 @@ class Machine:
 
 @dataclass
 class Build:
-    """How the binaries were compiled."""
+    """The compiler, the flags and the profile by which the binaries were compiled."""
 
     rustc: str
     flags: str
@@ -203,10 +204,10 @@ class Job:
 
 @dataclass
 class Design:
-    """How the figures were made. `tuples` and `processes` are what was aimed at; each figure carries what it got.
-    `order` is what ran; after `budget_s` no more tuples are begun than an interval needs, and families with a wide
-    interval go on up to `wide_tuples`. In a tuple each lane is timed for about `lane_s`. `processes` are those of a row
-    that has no partner; workloads, which take seconds each, run in `workload_processes`, sentinels in
+    """The method by which the figures were made. `tuples` and `processes` are what was aimed at; each figure carries
+    what it got. `order` is what ran; after `budget_s` no more tuples are begun than an interval needs, and families
+    with a wide interval go on up to `wide_tuples`. In a tuple each lane is timed for about `lane_s`. `processes` are
+    those of a row that has no partner; workloads, which take seconds each, run in `workload_processes`, sentinels in
     `sentinel_processes`. Only where the binaries of each round were `linked_anew` do the intervals contain what the
     placement of code does."""
 
@@ -228,8 +229,8 @@ class Design:
 
 @dataclass
 class Latency:
-    """How long operations of one kind took in one process: service times of a closed loop, in nanoseconds. A quantile
-    is null where fewer than ten operations lie beyond it."""
+    """The times that operations of one kind took in one process: service times of a closed loop, in nanoseconds. A
+    quantile is null where fewer than ten operations lie beyond it."""
 
     count: int
     mean_ns: float
@@ -242,7 +243,7 @@ class Latency:
 
 @dataclass
 class Turns:
-    """What a lane of a workload counted in its turns: other operations than those of its own processes, whose times and
+    """The counts of a workload's lane in its turns: other operations than those of its own processes, whose times and
     measures the row has."""
 
     timed_operations: int | None

@@ -1,4 +1,4 @@
-"""What all stored files have in common: a schema that is checked before anything else is read, a name that is given
+"""The common part of all stored files: a schema that is checked before anything else is read, a name that is given
 once, and the word by which a person means one.
 
 What is measured here is ordered by its name, which begins with a second: that of its making, or, where the clock has
@@ -30,7 +30,7 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def content(path: Path, newest: int) -> dict[str, Any]:
-    """What stands in a file of JSON, of a schema up to the newest that is known here."""
+    """Returns the content of a file of JSON, of a schema up to the newest that is known here."""
     found = serialization.load(dict[str, Any], path)
     check_schema(found.get("schema"), newest, path)
     return found
@@ -58,7 +58,7 @@ def past(folder: Path, kind: str) -> list[Path]:
 
 
 def kept(folder: Path) -> list[Path]:
-    """What was given a name in a folder, by name; the reference, which is a set, among it."""
+    """Returns the files of a folder that were given a name, by name; the reference, which is a set, among them."""
     found = {path.stem: path for path in sorted(folder.glob("*.json"))}
     return list((found | {path.name: path for path in (folder / REFERENCE.name,) if path.is_dir()}).values())
 

@@ -15,7 +15,7 @@ from run_benches.store.runs import Bench, Build, Facts, Family, Latency, Machine
 
 
 def contradictions(run: Run) -> list[str]:
-    """What contradicts itself in a run."""
+    """Returns the contradictions in a run."""
     return [words for check in Findings.of(run).checks for words in check.found]
 
 
@@ -32,7 +32,7 @@ A_MACHINE = {
 }
 
 SPREAD = (0.98, 1.03, 1.0, 0.99, 1.01)
-"""What the processes measured, over the time of the row."""
+"""The times that the processes measured, over the time of the row."""
 
 
 def bench(middle_ns: float, op: str, unit: str = "operations", **facts: object) -> Bench:
@@ -48,7 +48,8 @@ def bench(middle_ns: float, op: str, unit: str = "operations", **facts: object) 
 
 
 TUPLES = (-0.011, -0.008, -0.005, -0.003, -0.002, -0.001, 0.001, 0.002, 0.003, 0.005, 0.008, 0.011)
-"""How far each tuple is off, as a logarithm: around none, and enough of them for intervals that hold together."""
+"""The distance by which each tuple is off, as a logarithm: around none, and enough of them for intervals that hold
+together."""
 
 
 def family(run: Run, rows: Sequence[str], edges: Iterable[tuple[str, str]] = (), scatter: float = 1.0) -> Run:

@@ -1,4 +1,4 @@
-"""Who is to blame, and for how much of what lies above."""
+"""The blame: who has it, and for how much of what lies above."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from run_benches.tests.comparisons import LAYERS, comparison, points, row
 
 
 def blamed(rows: dict[str, ComparedRow]) -> Attribution:
-    """What is attributed when the real judge has judged the rows."""
+    """Returns what is attributed when the real judge has judged the rows."""
     comparison(rows)
     return attribution.attribute(rows, LAYERS)
 

@@ -1,4 +1,4 @@
-"""What can be typed: every option and word is used, or refused by its name, before anything is built."""
+"""The command line: every option and word is used, or refused by its name, before anything is built."""
 
 import argparse
 from pathlib import Path
@@ -15,7 +15,7 @@ from run_benches.tests.comparisons import comparison, control, row, screened
 
 @pytest.fixture(autouse=True)
 def carried_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is not refused ends with code 3 here."""
+    """Ends every command that is not refused with code 3."""
 
     def enter(arguments: list[str]) -> None:
         raise UserError("it would be carried out", Exit.NOTHING)

@@ -503,7 +503,7 @@ def test_closed_and_full_streams(checkout: Checkout, words: tuple[str, ...], str
 
 
 def test_output_that_does_not_fit_is_one_line_and_no_success(checkout: Checkout, tmp_path: Path) -> None:
-    """What is held back until the end."""
+    """Output that is held back until the end."""
     command = ["bash", "-c", 'ulimit -f 0; "$@" >"$0"', str(tmp_path / "output"), *checkout.command("list")]
     done = subprocess.run(command, env=checkout.environment(), cwd="/", capture_output=True, text=True, check=False)
     assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done

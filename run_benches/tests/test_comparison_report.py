@@ -1,5 +1,5 @@
-"""What is told of a comparison: the first sentence and the exit code agree, every row is counted once, a comment is
-short enough."""
+"""The report of a comparison: the first sentence and the exit code agree, every row is counted once, a comment is short
+enough."""
 
 import re
 import xml.etree.ElementTree

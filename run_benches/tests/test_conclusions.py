@@ -1,4 +1,4 @@
-"""What was found: each rule makes its sentence where the figures leave no doubt, and none where they do."""
+"""The conclusions: each rule makes its sentence where the figures leave no doubt, and none where they do."""
 
 import math
 

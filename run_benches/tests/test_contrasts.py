@@ -1,4 +1,4 @@
-"""How a difference is told: with its interval, or as not resolved."""
+"""The words for a difference: with its interval, or as not resolved."""
 
 import math
 import random

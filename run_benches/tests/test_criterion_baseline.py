@@ -1,4 +1,4 @@
-"""What `cargo bench -- --save-baseline` left behind, from files that criterion itself wrote."""
+"""The results that `cargo bench -- --save-baseline` left behind, from files that criterion itself wrote."""
 
 import errno
 import json

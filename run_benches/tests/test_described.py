@@ -1,4 +1,4 @@
-"""What is asked of the server that its own document describes."""
+"""The questions to the server that its own document describes."""
 
 from typing import Any
 

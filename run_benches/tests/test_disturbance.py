@@ -1,4 +1,4 @@
-"""What disturbs a calibration stays within its bounds and ends with whoever started it."""
+"""The disturbance of a calibration stays within its bounds and ends with whoever started it."""
 
 import os
 import signal

@@ -183,7 +183,7 @@ def _ladder() -> dict[str, Bench]:
 
 @functools.cache
 def a_calibration() -> ErrorRates:
-    """What a calibration of enough pairs for one comparison tells."""
+    """Returns what a calibration of enough pairs for one comparison tells."""
     return error_rates.results(test_error_rates.simulated(test_error_rates.PAIRS), test_error_rates.RULES, shuffles=1)
 
 

@@ -19,7 +19,7 @@ from run_benches.tests.checkout import Checkout
 
 @pytest.fixture
 def private() -> Iterator[None]:
-    """What is created meanwhile is for its owner alone."""
+    """Keeps what is created meanwhile for its owner alone."""
     before = os.umask(0o077)
     yield
     os.umask(before)

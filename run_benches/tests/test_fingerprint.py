@@ -52,7 +52,7 @@ LAYERS = ("storage", "query", "ladder")
 
 
 def known(house: Workspace) -> dict[str, fingerprint.Parts]:
-    """What the figures of each layer and scenario depend on now."""
+    """Returns what the figures of each layer and scenario depend on now."""
     code = "sources = reach.of_checkout()"
     told = f"print(json.dumps({{name: fingerprint.of_layer(sources, name) for name in {LAYERS!r}}} | {{name: fingerprint.of_scenarios(sources, [name]) for name in ('one', 'two')}}))"
     found: dict[str, fingerprint.Parts] = json.loads(house.python(ASK, code, told))
@@ -60,7 +60,7 @@ def known(house: Workspace) -> dict[str, fingerprint.Parts]:
 
 
 def stale(house: Workspace, then: dict[str, fingerprint.Parts]) -> dict[str, list[str]]:
-    """What has changed since, by what it makes stale."""
+    """Returns what has changed since, by what it makes stale."""
     now = known(house)
     return {name: changed for name in then if (changed := fingerprint.changed(then[name], now[name]))}
 

@@ -66,7 +66,8 @@ def test_a_public_class_has_a_name_of_its_own() -> None:
 
 
 def test_a_run_is_read_once() -> None:
-    """What is told of it is made of `Findings`; only commands that store a run, or hold two side by side, have one."""
+    """Everything that is told of it is made of `Findings`; only commands that store a run, or hold two side by side,
+    have one."""
     readers = {"analysis.findings", "cli.commands", "cli.renew", "cli.stored"}
     found = set()
     for name, path in modules().items():

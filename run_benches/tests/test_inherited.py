@@ -1,4 +1,5 @@
-"""What a shell and cargo's configurations say to a build: refused where it would compile RocksDB again, and only there."""
+"""The settings that a shell and cargo's configurations have for a build: refused where it would compile RocksDB again,
+and only there."""
 
 import os
 from pathlib import Path

@@ -24,7 +24,7 @@ SCATTERS: dict[str, Callable[[random.Random], float]] = {
     ),
     "the side that starts is slower": lambda rng: rng.gauss(0, 0.5) + rng.choice((-1, 1)),
 }
-"""How pairs scatter around the truth; in standard deviations."""
+"""The scatter of pairs around the truth; in standard deviations."""
 
 
 def simulated(
@@ -443,8 +443,8 @@ def test_drift_cancels_within_a_pair(by_total: bool, change: float) -> None:
 
 @pytest.mark.parametrize("by_total", [False, True])
 def test_the_better_position_has_no_sign(by_total: bool) -> None:
-    """Who begins is tossed, so a cost of beginning widens the scatter and moves nothing; without the coin it would be a
-    verdict."""
+    """The side that begins is tossed for, so a cost of beginning widens the scatter and moves nothing; without the coin
+    it would be a verdict."""
     rng = random.Random(1)
 
     def found(coin: bool) -> list[float]:

@@ -1,4 +1,4 @@
-"""How a command ends that is stopped, at whatever stage: no process, scratch or socket is left, and what is done is
+"""The end of a command that is stopped, at whatever stage: no process, scratch or socket is left, and what is done is
 kept."""
 
 import os
@@ -64,7 +64,8 @@ def waiting(
 
 
 def left(checkout: Checkout) -> list[str]:
-    """What runs, or lies there, of the commands of a checkout: all that they start has its path in the environment."""
+    """Returns what runs, or lies there, of the commands of a checkout: all that they start has its path in the
+    environment."""
     found = [entry.name for entry in (checkout.root / "tmp").iterdir()]
     for process in Path("/proc").glob("[0-9]*"):
         try:

@@ -62,7 +62,7 @@ def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def made(target: Path) -> list[str]:
-    """What lies among the libraries."""
+    """Returns what lies among the libraries."""
     return sorted(path.name for path in (target.parent / LIBRARIES).iterdir() if path.name != "lock")
 
 

@@ -1,5 +1,5 @@
-"""What the performance document says of load tests: only what one window says, beside the ladder's highest rung, or
-nothing at all."""
+"""The findings of load tests in the performance document: only what one window says, beside the ladder's highest rung,
+or nothing at all."""
 
 import copy
 import re

@@ -82,7 +82,7 @@ class Bare:
         )
 
     def installed(self) -> int:
-        """How often pip has run."""
+        """Returns how often pip has run."""
         return len((self.root / "pip.log").read_text().splitlines()) if (self.root / "pip.log").exists() else 0
 
 

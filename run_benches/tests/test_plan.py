@@ -1,4 +1,4 @@
-"""What is promised before a run."""
+"""The promises before a run."""
 
 import dataclasses
 import json

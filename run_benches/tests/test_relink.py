@@ -17,7 +17,8 @@ SHUFFLED = ("first", "core", "alloc")
 
 @pytest.fixture
 def arguments(workspace: Workspace) -> tuple[str, ...]:
-    """What the first bench of a side was linked from, after another side was built and the one before is gone."""
+    """Returns what the first bench of a side was linked from, after another side was built and the one before is
+    gone."""
     before = workspace.commit()
     workspace.number(2)
     code = f"built = [worktree.build_side(revisions.resolve(word), side, layers=['first']) for word, side in (({before!r}, 'a'), ({workspace.commit()!r}, 'b'))]"

@@ -1,4 +1,4 @@
-"""What is stale is measured, and nothing else; what is stored is whole at every moment."""
+"""Stale figures are measured, and nothing else is; a stored file is whole at every moment."""
 
 import contextlib
 import dataclasses

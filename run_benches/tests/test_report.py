@@ -17,7 +17,7 @@ SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="10" height="10"><text>7 &l
 
 
 class Read(HTMLParser):
-    """What a reader sees, and what a browser would fetch or run."""
+    """The words that a reader sees, and what a browser would fetch or run."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

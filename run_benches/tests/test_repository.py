@@ -33,7 +33,7 @@ def test_a_repository_above_is_not_asked(tmp_path: Path) -> None:
 
 
 def test_an_archive_bears_no_other_repositorys_commit(checkout: Checkout) -> None:
-    """What is not known is neither clean nor fresh: in the run, in what is rendered of it, and where it is to be
+    """An unknown state is neither clean nor fresh: in the run, in what is rendered of it, and where it is to be
     measured again."""
     begin_repository(checkout.root.parent)
     done = checkout.run("storage", "--quick")

@@ -51,7 +51,7 @@ def test_a_cache_folder_that_is_no_absolute_path_does_not_count(checkout: Checko
 
 
 def test_another_users_folder_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """What is built there is run; by its owner's will, if it is another's."""
+    """Programs that are built there are run; by its owner's will, if the folder is another's."""
     link = tmp_path / "link"
     link.symlink_to("/proc/1" if os.getuid() else tmp_path)
     monkeypatch.setattr(places, "_WITHOUT_HOME", link)

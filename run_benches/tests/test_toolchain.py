@@ -1,5 +1,5 @@
-"""What a build needs, but for what it inherits: asked for before it begins, on machines that have it, lack it, or have
-something that only looks like it."""
+"""The needs of a build, but for what it inherits: asked for before it begins, on machines that have it, lack it, or
+have something that only looks like it."""
 
 import shutil
 import subprocess
@@ -47,7 +47,7 @@ class Machine:
             (self.target / "release" / folder / file).write_text(text)
 
     def told(self) -> dict[str, str]:
-        """What cargo sets, whatever the environment has."""
+        """Returns the variables that cargo sets, whatever the environment has."""
         entries = tomllib.loads(self.local.read_text())["env"]
         assert all(entry["force"] for entry in entries.values())
         return {name: entry["value"] for name, entry in entries.items()}

@@ -1,4 +1,4 @@
-"""What turns say of one lane against another, by hand and of lanes that drift together."""
+"""The statistics of turns of one lane against another, by hand and of lanes that drift together."""
 
 import math
 import random

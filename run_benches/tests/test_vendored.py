@@ -1,5 +1,5 @@
-"""What others have built is committed as they published it: the hashes that its README names are those of the files.
-What nobody wrote by hand is marked as such."""
+"""Files that others have built are committed as they published them: the hashes that their README names are those of
+the files. Those that nobody wrote by hand are marked as such."""
 
 import hashlib
 import re

@@ -58,7 +58,7 @@ def main(folder: Path) -> None:
 
 
 def _carried_out(words: list[str]) -> int:
-    """What a command does, in this process."""
+    """Carries out a command in this process."""
     with scratch.of_the_command():
         return commands.carry_out(command_line._options(words), words)
 

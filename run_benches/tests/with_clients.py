@@ -228,8 +228,8 @@ def test_a_blob_is_written_read_in_part_replaced_and_deleted(client: Client, key
 UNKNOWN = re.compile(
     r"Unsupported content.type (application/(cbor|msgpack|x-ndjson|openmetrics-text)|text/plain|\*/\*)"
 )
-"""What the generator has no code for: some media types, and bytes of any. It leaves out only an operation whose body
-has no other type."""
+"""The complaint about what the generator has no code for: some media types, and bytes of any. It leaves out only an
+operation whose body has no other type."""
 
 
 WARNING = r"^WARNING parsing (.+) within .+?\.( Endpoint will not be generated\.)?\n\n(.+)$"

@@ -100,7 +100,7 @@ class World:
         assert done.returncode == 0, done.stderr
 
     def refused(self, *options: str, stream: str = STREAM) -> str:
-        """What it says where it copies nothing: one line, with exit code 2."""
+        """Returns what it says where it copies nothing: one line, with exit code 2."""
         done = Copier(self.server, self.lakehouse, stream, list(options)).once()
         assert (done.returncode, len(done.stderr.strip().splitlines())) == (2, 1), done.stderr
         if isinstance(self.lakehouse, Rest):

@@ -95,7 +95,7 @@ class Workspace:
         return scrubbed | {name: str(path) for name, path in paths.items()} | {"CARGO_NET_OFFLINE": "true"}
 
     def python(self, *lines: str, **environment: str) -> str:
-        """What the code prints that runs with this repository as its checkout."""
+        """Runs code with this repository as its checkout, and returns what it prints."""
         return self.call(
             sys.executable,
             "-c",
@@ -121,7 +121,7 @@ class Workspace:
         return {name: (Path(executable), code) for name, (executable, code) in built.items()}
 
     def answers(self, commit: str, side: str = "a", options: str = "") -> list[str]:
-        """What the benches of a side print."""
+        """Returns what the benches of a side print."""
         return [self.call(executable) for executable, _ in self.build(commit, side, options).values()]
 
 
