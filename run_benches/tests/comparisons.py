@@ -123,3 +123,24 @@ def comparison(
 def control(kind: str = "sentinel", change: float = 0.0) -> Control:
     """A with itself."""
     return Control("row" if kind == "row" else "sentinel", points(change))
+
+
+def every_ending() -> dict[str, Comparison]:
+    """Comparisons with every verdict, with none that differs, with an alarm, and one that was interrupted."""
+    changed = {
+        "storage/get/strata/sst": row(0.08),
+        "transaction/create/strata/2_indexes": row(0.06),
+        "query/find/strata/hash": row(-0.07),
+        "encoding/decode/strata/1_KB": row(0.001),
+        "ingress/get/strata/cached": row(0.02, scatter=0.05),
+        "locking/acquire/strata/free": screened(),
+        "streams/append/strata/soft": unjudged("invalid", "a side failed"),
+        "feed/deliver/strata/one": unjudged("not_run", "the budget was spent"),
+    }
+    same = {"storage/get/strata/sst": row(0.001)}
+    return {
+        "changed": comparison(changed),
+        "same": comparison(same),
+        "alarm": comparison(dict(same), {"harness/scan/bytes/1_MB": control(change=0.09)}),
+        "interrupted": comparison(dict(same), complete=False),
+    }

@@ -10,7 +10,7 @@ import pytest
 from run_benches.analysis import effects
 from run_benches.compare import witnesses
 from run_benches.errors import Exit, UserError
-from run_benches.render import comparison_report, forest
+from run_benches.render import comparison_report, forest, markdown
 from run_benches.stats.judge import AllocationVerdict, Judgement, Verdict
 from run_benches.store.comparisons import Allocations, ComparedRow, Comparison, Witness
 from run_benches.store.runs import Facts
@@ -76,7 +76,7 @@ def test_more_allocations_are_a_failure_of_their_own_with_layer_counts_and_limit
     assert comparison_report.headline(found).endswith(
         "2 rows with more allocations (0 -> 5, at most 4 on storage/put/strata/1, layer storage)"
     )
-    for said in (comparison_report.text(found), comparison_report.markdown(found).replace("\\", "")):
+    for said in (comparison_report.text(found), comparison_report.comment(found).replace("\\", "")):
         (line,) = (line for line in said.splitlines() if "transaction/create/strata/0" in line)
         assert [word.strip(" |") for word in line.split() if word.strip(" |")] == [
             "transaction/create/strata/0",
@@ -160,7 +160,7 @@ def test_a_control_that_moved_voids_every_verdict() -> None:
     assert "harness/copy/bytes/1_MB by +3.0 %" in said.splitlines()[0]
     assert "slower, if the controls had been quiet" in said
     assert said.splitlines()[-1].startswith("contaminated; ")
-    assert comparison_report.markdown(found).startswith("### **CONTAMINATED: ")
+    assert comparison_report.comment(found).startswith("### **CONTAMINATED: ")
 
 
 def test_controls_are_counted_and_their_absence_is_said() -> None:
@@ -257,7 +257,7 @@ def test_without_a_terminal_nothing_is_coloured() -> None:
 
 
 def test_a_comment_says_the_same_as_the_terminal() -> None:
-    said = comparison_report.markdown(comparison(mixed()))
+    said = comparison_report.comment(comparison(mixed()))
     assert said.startswith("### **SLOWER: 2 rows; the layer to blame is indexes")
     assert f"| {SLOWER} | +5.1 % [+4.7, +5.5] | 1.000 -> 1.051 us |" in said
     assert "<details><summary>2 rows the same" in said and said.count("<details>") == said.count("</details>") == 1
@@ -272,15 +272,15 @@ def test_a_comment_is_short_however_many_rows_are_red() -> None:
     found = comparison(
         rows | {f"layer_{number}/x/strata/y": unjudged("invalid", "why " * 1000) for number in range(400)}
     )
-    said = comparison_report.markdown(found)
-    assert 20_000 < len(said) < comparison_report.LONGEST_COMMENT
+    said = comparison_report.comment(found)
+    assert 20_000 < len(said) < markdown.LONGEST_COMMENT
     shown = said.count("| indexes/a_rather")
     assert 20 < shown < 400 and f"{400 - shown} more are left out here for want of room" in said
     assert "400 slower" in said.splitlines()[-1] and said.startswith("### **SLOWER: 400 rows")
 
 
 def test_markup_in_names_and_reasons_is_text() -> None:
-    said = comparison_report.markdown(
+    said = comparison_report.comment(
         comparison({"a/b|c/strata/d": unjudged("invalid", "it said `x|y`\n<script>")} | quiet())
     )
     assert r"| a/b\|c/strata/d | 1 | invalid | it said \`x\|y\` \<script> |" in said

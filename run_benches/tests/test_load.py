@@ -260,7 +260,7 @@ def test_a_quantile_without_enough_values_and_one_beyond_all_have_no_number(chec
     cells[0]["response"]["quantiles"][3]["value"] = None
     edited(result, cells=cells)
     checkout.run("load", "rest-crud")
-    page = load_page.markdown(last(checkout), [])
+    page = load_page.page(last(checkout), [])
     line = next(line for line in page.splitlines() if line.startswith("| get one | 3"))
     assert "| > max |" in line and "| > max (" in line and f"| {load_page.TOO_FEW} |" in line
 
@@ -309,7 +309,7 @@ def test_what_a_stream_was_asked_is_on_the_page(checkout: Checkout) -> None:
         for kind, limits in bounds.items()
     ]
     cell.result = result
-    page = load_page.markdown(run, [])
+    page = load_page.page(run, [])
     ok, seconds = measured["counts"]["ok"], result["window"]["seconds"]
     for words in (
         f"| {operation['name']} | {figures.amount(ok / seconds)} | {figures.amount(100 * ok / seconds)} |",
@@ -371,7 +371,7 @@ def test_what_came_of_messages_is_on_the_page(checkout: Checkout) -> None:
         }
     ]
     cell.result = result
-    page = load_page.markdown(run, [])
+    page = load_page.page(run, [])
     rate, mean = figures.amount(1_639_991 / result["window"]["seconds"]), figures.time(lag["mean"])
     for words in (
         "p99 from a message to its last subscriber at most 100 ms, measured 36.5 ms",
@@ -384,4 +384,4 @@ def test_what_came_of_messages_is_on_the_page(checkout: Checkout) -> None:
     ):
         assert words in page, (words, page)
     result["processes"]["server"] = None
-    assert f"| {rate} | {figures.NOT_RUN} |" in load_page.markdown(run, []), "of a server that it did not start"
+    assert f"| {rate} | {figures.NOT_RUN} |" in load_page.page(run, []), "of a server that it did not start"

@@ -6,14 +6,14 @@ import pytest
 
 from run_benches.analysis.findings import Findings
 from run_benches.errors import Exit
-from run_benches.render import summary, tables
+from run_benches.render import summary, terminal
 from run_benches.store.runs import Ratio
 from run_benches.tests import made_up
 from run_benches.tests.test_document import a_run
 
 
 def told(width: int, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(tables, "room", lambda: width)
+    monkeypatch.setattr(terminal, "room", lambda: width)
     return summary.text(Findings.of(made_up.planned(made_up.with_scaling(a_run()), made_up.macro())))
 
 
@@ -104,7 +104,7 @@ def test_no_cell_of_a_table_is_blank(monkeypatch: pytest.MonkeyPatch) -> None:
         rendered.append(body)
         return title
 
-    monkeypatch.setattr(tables, "render", keep)
+    monkeypatch.setattr(terminal, "table", keep)
     summary.text(Findings.of(made_up.planned(made_up.with_scaling(a_run()), made_up.macro())))
     assert rendered and all(cell for body in rendered for row in body for cell in row)
 
