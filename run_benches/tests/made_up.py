@@ -144,10 +144,7 @@ def macro() -> dict[str, Bench]:
 def a_load_run() -> LoadRun:
     """A load test of one scenario that ran, as the load tool once stored it, and of one that was refused."""
     raw = json.loads((FAKES / "load_result.json").read_text(encoding="utf-8"))
-    ran = loads.LoadCell("ran", [], raw)
-    result = ran.read()
-    assert result
-    ran.curves = load_run.curves(result, FAKES / "load_result.hlog")
+    ran = loads.LoadCell("ran", [], raw, load_run.curves(raw))
     return LoadRun(
         schema=loads.SCHEMA,
         name=None,
