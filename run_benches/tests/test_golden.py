@@ -12,6 +12,7 @@ from unittest import mock
 import pytest
 
 from run_benches import files
+from run_benches.analysis import growth
 from run_benches.analysis.findings import Findings
 from run_benches.compare import witnesses
 from run_benches.render import (
@@ -26,7 +27,7 @@ from run_benches.render import (
 from run_benches.stats.judge import Judgement, Verdict
 from run_benches.store.comparisons import Witness
 from run_benches.store.runs import Cell, Facts, Place, Run, Turns
-from run_benches.tests import comparisons, made_up, test_document, test_peers, test_prices
+from run_benches.tests import comparisons, made_up, test_document, test_growth, test_peers, test_prices
 from run_benches.tests.made_up import bench
 from run_benches.tests.test_document import a_ratio
 
@@ -134,6 +135,7 @@ def told() -> Iterator[tuple[str, str]]:
     yield from _on_terminals("run", partial(summary.text, found))
     pages = page.render(Findings.of(a_run_of_one_layer()), test_document.HEADERS, None)
     yield from ((f"run-of-one-layer/{Path(name).name}", pages[name]) for name in (page.MAIN, "performance/method.md"))
+    yield "laws.txt", "\n".join(growth.fit(points, axis).words for axis, _, points, _ in test_growth.LAWS)
     yield "contradictions.txt", "\n".join(_contradictions())
     for name, compared in comparisons.every_ending().items():
         folder = f"comparison-{name}"
