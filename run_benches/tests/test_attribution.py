@@ -36,6 +36,7 @@ def test_what_crosses_the_layers_and_floors_accuse_nobody() -> None:
 def test_without_a_red_layer_the_lowest_red_rung_is_to_blame() -> None:
     found = blamed(ladder("get", storage=(800, 0.0), transaction=(1000, 0.05), handlers=(2000, 0.03)))
     assert (found.guilty, found.rows) == ("transaction", ["ladder/get/strata/transaction"])
+    assert "no layer's own row is slower" in attribution.words(found)[0]
 
 
 def test_what_the_guilty_rung_explains_of_those_above() -> None:

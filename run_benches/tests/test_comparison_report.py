@@ -196,6 +196,9 @@ def test_who_is_compared_and_what_it_cost() -> None:
     assert "main (aaaaaaaaa)" in who[0] and "bbbbbbbbb+changes" in who[1] and "STRATA_SET=cache=32M" in who[1]
     pairs = sum(len(row.screen) + len(row.pairs) + len(row.set_aside) for row in rows.values())
     assert f"{pairs} pairs of rows (2 pairs run again" in cost[0] and "and 32 of controls" in cost[0]
+    assert "4 times out of 5" in cost[1]
+    undecided = comparison({"storage/get/strata/sst": screened()})
+    assert not [words for words in parts(undecided)["cost"].sentences if "4 times out of 5" in words]
     assert "kept as /elsewhere/compare-1.json" in comparison_report.text(found, Path("/elsewhere/compare-1.json"))
 
 

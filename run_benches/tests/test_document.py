@@ -240,13 +240,6 @@ def test_the_same_run_gives_the_same_bytes() -> None:
     assert rendered() == rendered(serialization.parse(Run, json.loads(serialization.text(a_run()))))
 
 
-def test_no_digit_stands_outside_the_marks() -> None:
-    for text in pages(whole(), calibration=a_calibration()).values():
-        outside = re.sub(r"<!-- BEGIN ([^:]+):.*?<!-- END \1 -->", "", text, flags=re.DOTALL)
-        outside = re.sub(r"^```.*?^```", "", outside, flags=re.DOTALL | re.MULTILINE)
-        assert not re.search(r"\d", outside), outside
-
-
 def test_marks_name_the_command_without_folders_and_the_revision() -> None:
     assert "<!-- BEGIN summary: python3 run-benches.py --full @ 0123456789ab -->" in rendered()
     assert not [name for name, text in pages().items() if "/home/somebody" in text]

@@ -3,6 +3,7 @@ them, as it stands in `golden/told`. `UPDATE_GOLDEN=1` writes it anew; its diff 
 by. Rules that hold for any prose are tests of their own, elsewhere."""
 
 import os
+import re
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -209,3 +210,12 @@ def test_what_is_told_is_what_is_stored() -> None:
 def test_every_state_is_among_what_is_told(file: str, parts: list[str]) -> None:
     text = (GOLDEN / file).read_text(encoding="utf-8")
     assert not [part for part in parts if part not in text]
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("run*/*.md")), ids=lambda path: path.parent.name + "/" + path.name)
+def test_no_digit_stands_outside_the_marks_of_a_page_and_no_time_is_zero(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    outside = re.sub(r"<!-- BEGIN ([^:]+):.*?<!-- END \1 -->", "", text, flags=re.DOTALL)
+    outside = re.sub(r"^```.*?^```", "", outside, flags=re.DOTALL | re.MULTILINE)
+    assert not re.search(r"\d", outside), outside
+    assert not re.search(r"\| 0(\.0+)? ns", text)

@@ -3,7 +3,7 @@
 from run_benches.analysis import figures
 from run_benches.analysis.findings import Findings
 from run_benches.analysis.peers import PeerOutcome, census
-from run_benches.render import peers
+from run_benches.render import peers, summary
 from run_benches.render.source import Source
 from run_benches.store.runs import Ratio, Run
 from run_benches.tests import made_up
@@ -41,6 +41,9 @@ def test_wins_and_losses_are_counted_alike_with_their_ratio_and_interval() -> No
     assert outcomes(beside_sqlite(ratio=0.5))["sqlite"] == "theirs"
     assert [cell.strip() for cell in line_with(told(beside_sqlite()), "| `bincode` |").split("|")[3:8]] == list("10100")
     assert "faster in 0, slower in 1" in list(census(Findings.of(beside_sqlite(ratio=0.5)).peers))[-1]
+    on_the_terminal = summary.text(Findings.of(beside_sqlite()))
+    for words in census(Findings.of(beside_sqlite()).peers):
+        assert words.replace("`", "") in on_the_terminal
     for side in Findings.of(beside_sqlite()).peers:
         assert side.contrast and figures.factor(side.contrast) in line_with(told(beside_sqlite()), side.theirs.subject)
 

@@ -83,6 +83,7 @@ def test_few_tuples_have_an_estimate_without_an_interval_and_no_turns_have_no_di
             del logs[3:]
     each = Findings.of(run).writes[0].each()
     assert each and each.middle and (each.low, each.high, paying(run)) == (None, None, None)
+    assert "too few tuples" in line_with(told(run), "| `transaction/create` |")
     run.contrasts = {}
     assert Findings.of(run).writes[0].each() is None
     assert line_with(told(run), "| `transaction/create` |").count("not measured") == 4
