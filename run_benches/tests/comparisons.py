@@ -196,7 +196,7 @@ def every_ending() -> dict[str, Comparison]:
 
 
 def without_a_verdict() -> list[Comparison]:
-    """Those of which not all was judged, or nothing, and whose controls are missing."""
+    """Comparisons of which not all was judged, or nothing, or whose controls are missing."""
     same, id = row(0.001), "storage/get/strata/memtable"
     return [
         *(comparison({"storage/get/strata/sst": row(0.001), id: unjudged(state)}) for state in UNJUDGED),

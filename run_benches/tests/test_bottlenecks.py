@@ -30,7 +30,7 @@ def rule(run: Run, words: str) -> Rule:
 
 
 def named(run: Run, words: str) -> tuple[int, list[str]]:
-    """How many figures a rule looked at, and the rows that it names, worst first."""
+    """Returns how many figures a rule looked at, and the rows that it names, worst first."""
     found = rule(run, words)
     return found.looked_at, [spot.row for spot in found.found]
 

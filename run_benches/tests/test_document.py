@@ -73,6 +73,15 @@ def a_run() -> Run:
     return _turned(run)
 
 
+def a_run_of_one_layer() -> Run:
+    """A run that was limited to a layer."""
+    run = a_run()
+    run.partial, run.benches = ["storage"], _storage()
+    run.ratios, run.families, run.contrasts = {}, {}, {}
+    run.design.plan = [Cell("time", "storage", id) for id in run.benches]
+    return run
+
+
 def _turned(run: Run) -> Run:
     """CRUD took turns with the verb without an index, each rung of a clock with the rung below, and storage with its
     floors."""
@@ -414,10 +423,7 @@ def test_a_bench_and_a_verb_without_rows_are_said_to_be_not_run() -> None:
 
 
 def test_a_run_of_one_layer_says_what_it_was_limited_to() -> None:
-    run = a_run()
-    run.partial, run.benches = ["storage"], _storage()
-    run.ratios, run.families, run.contrasts = {}, {}, {}
-    run.design.plan = [Cell("time", "storage", id) for id in run.benches]
+    run = a_run_of_one_layer()
     text = rendered(run)
     for title in ("CRUD by index count", "The ladder"):
         assert "not run: measured were storage" in section(text, title)
@@ -542,7 +548,6 @@ def _clocks(run: Run) -> None:
     for rung, points in (("ingress", [54e3, 55e3, 56e3]), ("ingress_cpu", [42e3, 43e3, 44e3])):
         bench = run.benches[_rung("get", rung)]
         bench.points_ns, bench.family = points, None
-    run.benches = {id: bench for id, bench in run.benches.items() if id != _rung("get", "tcp")}
 
 
 def _alone(time_ns: float) -> Callable[[Run], None]:
@@ -580,7 +585,7 @@ CONTRADICTIONS: dict[Callable[[Run], None], tuple[str, int, list[str]]] = {
     _alone(9050.0): ("a layer takes alone", 1, ["`create`", "`encoding`", "`transaction`"]),
     _share(1.2): ("no share", 1, ["macro/ycsb_a/strata/zipfian", "cached"]),
 }
-"""What contradicts itself: words of the rule against which it is, how often, and what is named."""
+"""Changes that make a run contradict itself: words of the rule against which that is, how often, and what is named."""
 
 
 @pytest.mark.parametrize(("contradict", "told"), CONTRADICTIONS.items(), ids=[of for of, *_ in CONTRADICTIONS.values()])

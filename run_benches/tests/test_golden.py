@@ -27,7 +27,7 @@ from run_benches.render import (
 )
 from run_benches.stats.judge import Judgement, Verdict
 from run_benches.store.comparisons import Witness
-from run_benches.store.runs import Cell, Facts, Place, Run, Turns
+from run_benches.store.runs import Facts, Place, Run, Turns
 from run_benches.tests import comparisons, made_up, test_document, test_growth, test_peers, test_prices
 from run_benches.tests.made_up import bench
 from run_benches.tests.test_document import a_ratio
@@ -117,15 +117,6 @@ CREATE, READ = (f"integration/{verb}/strata/{{}}_indexes_1_thread" for verb in (
 UPDATE = "integration/update/strata/0_indexes_1_thread"
 
 
-def a_run_of_one_layer() -> Run:
-    """A run that was limited to a layer."""
-    run = test_document.a_run()
-    run.partial, run.ratios, run.families, run.contrasts = ["storage"], {}, {}, {}
-    run.benches = {id: bench for id, bench in run.benches.items() if id.startswith("storage/")}
-    run.design.plan = [Cell("time", "storage", id) for id in run.benches]
-    return run
-
-
 def told() -> Iterator[tuple[str, str]]:
     """Everything, by the name of its file."""
     found = Findings.of(a_run_with_every_state())
@@ -134,7 +125,7 @@ def told() -> Iterator[tuple[str, str]]:
     for name, text in page.render(found, test_document.HEADERS, calibration, stale=stale).items():
         yield f"run/{Path(name).name}", text
     yield from _on_terminals("run", partial(summary.text, found))
-    pages = page.render(Findings.of(a_run_of_one_layer()), test_document.HEADERS, None)
+    pages = page.render(Findings.of(test_document.a_run_of_one_layer()), test_document.HEADERS, None)
     yield from ((f"run-of-one-layer/{Path(name).name}", pages[name]) for name in (page.MAIN, "performance/method.md"))
     yield "laws.txt", "\n".join(growth.fit(points, axis).words for axis, _, points, _ in test_growth.LAWS)
     yield "contradictions.txt", "\n".join(_contradictions())
@@ -176,7 +167,7 @@ def _contradictions() -> Iterator[str]:
 
 
 def _witnesses() -> Iterator[str]:
-    """What the count of instructions says beside each verdict."""
+    """Tells what the count of instructions says beside each verdict."""
     for verdict in get_args(Verdict):
         judgement = Judgement(verdict, "decision", 16, -0.05 if verdict == "faster" else 0.05, None, None, None, None)
         for counted in (1050.0, 1020.0, 1005.0, 950.0):

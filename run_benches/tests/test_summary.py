@@ -17,7 +17,7 @@ def told(run: Run) -> str:
 
 
 def tables(run: Run, monkeypatch: pytest.MonkeyPatch) -> dict[str, Sequence[Sequence[str]]]:
-    """The lines of every table, by its title; none is longer than another."""
+    """The lines of every table, by its title; each has a cell for every column."""
     found: dict[str, Sequence[Sequence[str]]] = {}
 
     def keep(title: str, titles: Sequence[str], body: Sequence[Sequence[str]], width: int | None = None) -> str:
