@@ -141,15 +141,12 @@ def test_a_load_test_is_kept_listed_and_shown(checkout: Checkout) -> None:
     assert checkout.run("load", "baselines").returncode == 2
 
 
-def test_a_result_of_another_format_is_not_read_as_one_of_this(checkout: Checkout) -> None:
-    edited(checkout.root / "bin" / "load_result.json", format=9)
-    assert "format 9, and this version reads 1 to 2" in checkout.complaint("load", "rest-crud")
-
-
-def test_results_of_the_format_before_are_read(checkout: Checkout) -> None:
+def test_results_of_the_format_before_are_read_and_those_of_another_are_not(checkout: Checkout) -> None:
     edited(checkout.root / "bin" / "load_result.json", format=1)
     assert checkout.run("load", "rest-crud").returncode == 0
     assert last(checkout).scenarios["rest-crud"].read()
+    edited(checkout.root / "bin" / "load_result.json", format=9)
+    assert "format 9, and this version reads 1 to 2" in checkout.complaint("load", "rest-crud")
 
 
 def test_scenarios_are_listed_without_a_build(checkout: Checkout) -> None:
@@ -161,21 +158,12 @@ def test_scenarios_are_listed_without_a_build(checkout: Checkout) -> None:
     assert "the build failed" in checkout.complaint("load", "rest-crud")
 
 
-def test_scenarios_with_a_stream_have_a_name_together() -> None:
-    chosen = [scenario.name for scenario in load_run.chosen(["rest-crud", "streams", "consistency"])]
-    assert (
-        chosen[0] == "rest-crud"
-        and {"single-write", "consistency", "tables-beside"} <= set(chosen)
-        and len(chosen) == 11
-    )
-
-
-def test_scenarios_of_a_registry_have_a_name_together() -> None:
-    chosen = [scenario.name for scenario in load_run.chosen(["registry"])]
-    assert chosen and set(chosen) == {file.stem for file in SCENARIOS.glob("registry-*.toml")}
-
-
-def test_it_is_known_which_scenarios_need_nats() -> None:
+def test_scenarios_with_a_stream_and_those_of_a_registry_have_a_name_together_and_some_need_nats() -> None:
+    first, *streams = [scenario.name for scenario in load_run.chosen(["rest-crud", "streams", "consistency"])]
+    assert first == "rest-crud" and {"single-write", "consistency", "tables-beside"} <= set(streams)
+    assert len(streams) == 10, "each is chosen once"
+    registry = {scenario.name for scenario in load_run.chosen(["registry"])}
+    assert registry and registry == {file.stem for file in SCENARIOS.glob("registry-*.toml")}
     assert {scenario.name for scenario in load_run.built_in() if scenario.needs_nats} == {"registry-mixed"}
 
 
