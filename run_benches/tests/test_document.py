@@ -610,7 +610,7 @@ def test_a_contradiction_is_reported_by_its_rule_and_names_its_rows(
         (_floor("storage/get/floor/sst", threads=2), "faster than its floor", 2),
         (_floor(HUNDRED), "faster than its floor", 2),
         *((_mix(mix_ns), "a mix", 1) for mix_ns in (2980.0, 2500.0, 3600.0)),
-        (_mix(4500.0, scatter=60.0), "a mix", 1),
+        *((_mix(mix_ns, scatter=60.0), "a mix", 1) for mix_ns in (2000.0, 4500.0)),
         (_mix(9000.0, turns=False), "a mix", 0),
         (_reading(1550.0), "no layer's own row", 1),
         (_patching(0), "the same work under", 0),
