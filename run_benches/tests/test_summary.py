@@ -1,6 +1,6 @@
 """A run on the terminal: what is folded, what is never left out, and that it fits."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -117,3 +117,32 @@ def test_strict_cannot_tell_a_goal_within_an_interval() -> None:
         held.at_least = at_least
         assert summary.exit_code(Findings.of(run), strict=True) == code
         assert summary.exit_code(Findings.of(run), strict=False) == Exit.FINE
+
+
+def _contaminate(run: Run) -> None:
+    for base in run.families:
+        run.contrasts[base][base] = [1.0 + off for off in made_up.TUPLES]
+
+
+def _lose(run: Run) -> None:
+    run.benches["storage/get/strata/sst"].state = "invalid"
+
+
+def _stop(run: Run) -> None:
+    run.complete = False
+
+
+def _empty(run: Run) -> None:
+    run.benches, run.ratios, run.families, run.contrasts = {}, {}, {}, {}
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [(_stop, Exit.NOTHING), (_empty, Exit.NOTHING), (_contaminate, Exit.NOTHING), (_lose, Exit.ERROR)],
+)
+def test_a_run_that_was_stopped_or_empty_or_contaminated_or_in_part_invalid_is_never_green(
+    change: Callable[[Run], None], code: Exit
+) -> None:
+    run = a_run()
+    change(run)
+    assert {summary.exit_code(Findings.of(run), strict) for strict in (False, True)} == {code}
