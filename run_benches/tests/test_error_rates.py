@@ -209,7 +209,7 @@ def test_a_goal_with_two_ends_is_missed_beyond_either() -> None:
 def test_a_pool_of_nothing_promises_nothing() -> None:
     empty = error_rates.results(Pool(origin(), []), RULES)
     assert {goal.state for goal in empty.goals} == {"not enough data"} and not empty.conditions and not empty.plants
-    assert calibration_pictures.pictures(empty) == []
+    assert calibration_pictures.pictures(empty) == [] and "\n* " not in calibration_report.sentence(empty)
 
 
 @pytest.mark.parametrize(

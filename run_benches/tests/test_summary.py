@@ -71,7 +71,7 @@ def test_workloads_have_a_line_for_each_kind_of_operation_and_no_figure_of_few(m
     assert [rows[1][at] for at in (4, 7)] == ["too few", "too few"]
 
 
-def test_a_peer_meets_no_goal() -> None:
+def test_a_peer_and_a_row_without_a_ratio_meet_no_goal() -> None:
     run = a_run()
     before = summary.census(Findings.of(run)).partition("goals: ")[2]
     run.ratios["integration/read/strata/0_indexes_1_thread"] = Ratio(
@@ -79,6 +79,8 @@ def test_a_peer_meets_no_goal() -> None:
     )
     assert before.startswith("2 met, 1 missed, 0 not shown, 1 not judged")
     assert summary.census(Findings.of(run)).partition("goals: ")[2] == before
+    del run.ratios["storage/get/strata/sst"]
+    assert "goals: 2 met, 0 missed, 0 not shown, 1 not judged" in summary.census(Findings.of(run)), "it took no turns"
 
 
 def test_what_the_tables_by_indexes_hold_is_not_told_twice_and_what_they_do_not_is_told() -> None:
