@@ -77,21 +77,10 @@ def test_a_panic_is_quoted(tmp_path: Path) -> None:
 
 def test_the_reason_of_the_system_comes_before_what_a_program_says_later() -> None:
     full = "IO error: No space left on device: While appending to file: /s/000012.log"
-    assert (
-        processes.essence(
-            [
-                "thread 'main' panicked at benches/x.rs:1:1:",
-                full,
-                "thread 'main' panicked at poisoned.rs:2:2:",
-                "PoisonError",
-            ]
-        )
-        == full
-    )
-    assert (
-        processes.essence([f"strata-harness: refused: {full}", "panicked at x:", "later"])
-        == f"the engine refused: {full}"
-    )
+    panics = ["thread 'main' panicked at benches/x.rs:1:1:", full, "thread 'main' panicked at poisoned.rs:2:2:"]
+    assert processes.essence([*panics, "PoisonError"]) == full
+    refused = [f"strata-harness: refused: {full}", "panicked at x:", "later"]
+    assert processes.essence(refused) == f"the engine refused: {full}"
 
 
 @pytest.mark.parametrize(("seconds", "shown"), [(0.2, "0 s"), (59, "59 s"), (61, "1 min 01 s"), (3700, "1 h 01 min")])
