@@ -386,9 +386,10 @@ def _crud_table(source: Source, lines: Sequence[CrudLine], counts: Sequence[int]
     for line in (*lines, *(CrudLine(verb, "", {}) for verb in unseen)):
         told = [line.label]
         for indexes in counts:
-            told += [cells.time(source, line.cells.get(indexes), INTEGRATION)] + (
-                [cells.contrast(line.loss(indexes))] if indexes else []
-            )
+            told.append(cells.time(source, line.cells.get(indexes), INTEGRATION))
+            if indexes:
+                loss = line.loss(indexes)
+                told.append("no figure" if line.lacks_a_figure(indexes) else cells.contrast(loss))
         body.append(told)
     return markdown.table(columns, body)
 

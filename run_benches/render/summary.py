@@ -92,7 +92,7 @@ def _layer_cells(row: Row, held: Held | None) -> list[str]:
     facts, measured = row.bench.facts, row.measured
     name, threads = row.id.partition("/")[2], str(facts.threads)
     if measured is None:
-        return [name, _state(row.bench.state), threads, _ratio(held), _goal(held), "no figure", "no figure"]
+        return [name, _no_figure(row), threads, _ratio(held), _goal(held), "no figure", "no figure"]
     around = figures.time_range(measured.low, measured.high) if measured.count > 1 else "1 process"
     around += f"; {row.remark}" if row.remark else ""
     clock = " CPU" if facts.clock == "cpu" else ""
@@ -126,7 +126,7 @@ def macro_table(found: Findings) -> str:
 def _macro_lines(row: Row) -> Iterator[list[str]]:
     facts, measured = row.bench.facts, row.measured
     name, threads = row.id.partition("/")[2], str(facts.threads)
-    rate = figures.rate(measured.middle, facts.unit, facts.units_per_operation) if measured else _state(row.bench.state)
+    rate = figures.rate(measured.middle, facts.unit, facts.units_per_operation) if measured else _no_figure(row)
     tails = workloads.tails(row)
     for tail in tails:
         p50, p95, p99, p999 = (
@@ -153,6 +153,11 @@ def _missed(found: Findings) -> str:
         if lines
         else ""
     )
+
+
+def _no_figure(row: Row) -> str:
+    """Returns the state of a row without a figure; of one that ran, what it left is invalid."""
+    return "invalid" if row.bench.state == "ran" else _state(row.bench.state)
 
 
 def _state(state: str) -> str:
@@ -191,8 +196,9 @@ def _crud_cells(line: CrudLine, counts: list[int]) -> list[str]:
     for count in counts:
         row, loss = line.cells.get(count), line.loss(count)
         measured = row.measured if row else None
-        cells.append(figures.time(measured.middle) if measured else _state(row.bench.state) if row else "no such row")
-        cells += [figures.contrast(loss) if loss else "no turns" if row else "no such row"] if count else []
+        cells.append(figures.time(measured.middle) if measured else _no_figure(row) if row else "no such row")
+        why_none = "no figure" if line.lacks_a_figure(count) else "no turns" if row else "no such row"
+        cells += [figures.contrast(loss) if loss else why_none] if count else []
     return cells
 
 

@@ -148,3 +148,13 @@ def test_a_run_that_was_stopped_or_empty_or_contaminated_or_in_part_invalid_is_n
     run = a_run()
     change(run)
     assert {summary.exit_code(Findings.of(run), strict) for strict in (False, True)} == {code}
+
+
+def test_nothing_is_longer_than_what_has_no_figure() -> None:
+    run = a_run()
+    run.benches["integration/delete/strata/2_indexes_1_thread"].points_ns = [0.0] * 5
+    (line,) = (line for line in Findings.of(run).crud[1] if line.operation == "delete")
+    assert line.loss(1) is not None and line.loss(2) is None
+    run.benches["integration/delete/strata/0_indexes_1_thread"].points_ns = [0.0] * 5
+    (line,) = (line for line in Findings.of(run).crud[1] if line.operation == "delete")
+    assert line.loss(1) is None
