@@ -17,7 +17,7 @@
 //!
 //! A hop to another thread costs more than a cached read, so what can be answered from memory is answered inline. A request that finds a
 //! key locked is retried when the lock is released, and a strong write is answered when the log is synced; neither blocks a thread. If the
-//! data is not in memory ([`WouldBlock`](crate::error::Error::WouldBlock)) or the work is long, the handler runs in the pool of its lane. A
+//! data is not in memory ([`WouldBlock`](crate::error::Error::WouldBlock)) or the work is long, the handler runs in its pool. A
 //! short answer is compressed inline, a longer one in the pool.
 //!
 //! Incoming bodies, single reads, writes and lists have separate limits, so that they do not delay each other; beyond a limit the answer is
@@ -33,7 +33,7 @@ mod body;
 mod browsers;
 mod budget;
 mod client;
-mod crossing;
+mod scheduler;
 mod events;
 mod file;
 mod following;
@@ -76,7 +76,7 @@ use crate::feed::{self, Feed, Subscription};
 use crate::handlers::{self, Answer, Failure};
 use crate::multicast::{self, Multicast};
 use crate::observability::{self, Context, Observability, Recorder, Span};
-use crate::routing::{Changes, Lane, Route, Routes};
+use crate::routing::{Changes, Pool, Route, Routes};
 use crate::static_files::{self, Content, Site};
 use crate::streams::Unfinished;
 use crate::transaction::Database;
@@ -84,13 +84,13 @@ pub use body::{Source, read as read_body, waits_to_be_asked};
 use browsers::Browsers;
 pub use browsers::{HostName, Origin};
 pub use client::{Client, Network};
-pub use crossing::Pools;
-use crossing::{Attempt, Completed, Crossing, Permit, Reply, coded_inline};
 use events::{Events, FeedPlace};
 pub use limits::{Held, Holder, Holdings, Limited, Limits, Outcomes, rate};
 use operations::Operations;
 pub use peer::Peer;
 use permits::{BodyBytes, BodyPermit};
+pub use scheduler::Pools;
+use scheduler::{Attempt, Completed, Permit, Reply, Scheduler, coded_inline};
 use unanswered::Unanswered;
 
 /// The body of an answer: in memory, or a stream (a file on disk, the output of the axum router).
@@ -174,7 +174,7 @@ impl Default for Options {
 /// Answers requests. Each worker thread has its own, from [`Ingress::for_thread`]; they share everything except the memory of their
 /// counters.
 pub struct Ingress {
-    crossing: Arc<Crossing>,
+    scheduler: Arc<Scheduler>,
     operations: Operations,
     files: Option<Arc<Site>>,
     checkpoints: Option<Arc<Path>>,
@@ -207,26 +207,26 @@ impl Ingress {
         let observability = Arc::new(Observability::counting(labels::names(&routes)));
         let feed = Feed::new(database.clone(), unlimited(feed::Options::default()), handlers::write_event);
         let limits = options.limits();
-        let crossing = Arc::new(Crossing::new(database, routes, &options, limits, pools.into()));
+        let scheduler = Arc::new(Scheduler::new(database, routes, &options, limits, pools.into()));
         let multicast = Multicast::new(feed, multicast::Options::default());
-        Self::of(crossing, None, None, multicast, observability, options)
+        Self::of(scheduler, None, None, multicast, observability, options)
     }
 
     fn of(
-        crossing: Arc<Crossing>,
+        scheduler: Arc<Scheduler>,
         files: Option<Arc<Site>>,
         checkpoints: Option<Arc<Path>>,
         multicast: Multicast,
         observability: Arc<Observability>,
         options: Options,
     ) -> Self {
-        let multicast = multicast.with_registry(crossing.routes().registry().cloned());
+        let multicast = multicast.with_registry(scheduler.routes().registry().cloned());
         let (feed, recorder, browsers) = (multicast.feed().clone(), observability.recorder(), Browsers::new(&options));
         let (checkpoint_dir, counting) = (checkpoints.clone(), Arc::clone(&observability));
-        let operations = Operations::new(Arc::clone(&crossing), checkpoint_dir, multicast.clone(), counting);
+        let operations = Operations::new(Arc::clone(&scheduler), checkpoint_dir, multicast.clone(), counting);
         let answered_multicasts = Arc::new(Semaphore::new(multicast.options().in_flight));
         Self {
-            crossing,
+            scheduler,
             operations,
             files,
             checkpoints,
@@ -250,7 +250,7 @@ impl Ingress {
     #[must_use]
     pub fn with_checkpoints(self, directory: &Path) -> Self {
         let checkpoints = Some(Arc::from(directory));
-        Self::of(self.crossing, self.files, checkpoints, self.multicast, self.observability, self.options)
+        Self::of(self.scheduler, self.files, checkpoints, self.multicast, self.observability, self.options)
     }
 
     /// Sets the limits of the change feed and of multicasts, and starts the transports of these.
@@ -260,9 +260,9 @@ impl Ingress {
     pub fn with_feed(self, options: feed::Options, multicasts: multicast::Options) -> crate::error::Result<Self> {
         self.limits().set(Limited::Feeds, options.subscribers);
         self.limits().set(Limited::Multicasts, multicasts.in_flight);
-        let feed = Feed::new(self.crossing.database().clone(), unlimited(options), handlers::write_event);
+        let feed = Feed::new(self.scheduler.database().clone(), unlimited(options), handlers::write_event);
         let multicast = Multicast::start(feed, multicasts)?;
-        Ok(Self::of(self.crossing, self.files, self.checkpoints, multicast, self.observability, self.options))
+        Ok(Self::of(self.scheduler, self.files, self.checkpoints, multicast, self.observability, self.options))
     }
 
     /// Sets up the access log and timings.
@@ -270,16 +270,16 @@ impl Ingress {
     /// # Errors
     /// `Storage` if the access log cannot be opened.
     pub fn with_observability(self, options: &observability::Options) -> crate::error::Result<Self> {
-        let observability = Observability::start(options, labels::names(self.crossing.routes()))?;
+        let observability = Observability::start(options, labels::names(self.scheduler.routes()))?;
         let observability = Arc::new(observability);
-        Ok(Self::of(self.crossing, self.files, self.checkpoints, self.multicast, observability, self.options))
+        Ok(Self::of(self.scheduler, self.files, self.checkpoints, self.multicast, observability, self.options))
     }
 
     /// Returns an ingress for another thread; its counts are added to the same totals, but kept in separate memory.
     #[must_use]
     pub fn for_thread(&self) -> Self {
         Self {
-            crossing: Arc::clone(&self.crossing),
+            scheduler: Arc::clone(&self.scheduler),
             operations: self.operations.clone(),
             files: self.files.clone(),
             checkpoints: self.checkpoints.clone(),
@@ -303,12 +303,12 @@ impl Ingress {
 
     /// Returns the limits that clients share.
     pub fn limits(&self) -> &Arc<Limits> {
-        &self.crossing.limits
+        &self.scheduler.limits
     }
 
     /// Returns the other end of a connection; `connection` is given up if its client holds too many bytes of answers that it does not take.
     pub fn peer(&self, address: IpAddr, connection: Option<Arc<dyn Holder>>) -> Peer {
-        Peer::new(&self.crossing.limits, address, connection)
+        Peer::new(&self.scheduler.limits, address, connection)
     }
 
     /// Sets whether `/_ready` reports that clients may be routed to this server.
@@ -319,7 +319,7 @@ impl Ingress {
     /// Ends all change feeds, which would not end by themselves, and what waits for an event.
     pub fn end_feeds(&self) {
         self.feed.stop();
-        self.crossing.routes().streams().stop();
+        self.scheduler.routes().streams().stop();
     }
 
     /// Closes the access log, if this is the last ingress of its threads; waits at most `longest` for pending lines to be written.
@@ -396,7 +396,7 @@ impl Ingress {
                     Some(spec) => self.answer_with_thumbnail(blob, spec, &parts.headers, context, peer),
                 };
             }
-            Some(Ok(route)) => match (route.begun(), self.crossing.attempt(&route, &parts.headers, b"")) {
+            Some(Ok(route)) => match (route.begun(), self.scheduler.attempt(&route, &parts.headers, b"")) {
                 (of_stream, Attempt::Done(outcome)) => {
                     self.count_of_stream(of_stream, &outcome);
                     outcome
@@ -471,12 +471,12 @@ impl Ingress {
     ) -> Answering {
         let outcome = match outcome.map(Response::into_parts) {
             Ok((head, Content::Memory(bytes))) => Ok(Response::from_parts(head, bytes)),
-            Ok((head, Content::Disk(extent))) => match Permit::take(&self.crossing, peer, Lane::Reading) {
+            Ok((head, Content::Disk(extent))) => match Permit::take(&self.scheduler, peer, Pool::Reading) {
                 Some(permit) => {
                     context.mark(Span::Handler);
                     let request = Unanswered::new(self, context, peer);
                     return Answering::later(async move {
-                        match request.ingress.crossing.opened(extent, permit).await {
+                        match request.ingress.scheduler.opened(extent, permit).await {
                             Ok(body) => {
                                 let body = Either::Right(axum::body::Body::new(body));
                                 request.finish(Response::from_parts(head, body))
@@ -496,13 +496,13 @@ impl Ingress {
     async fn subscribed(&self, changes: Changes, peer: &Peer) -> handlers::Result<Subscription> {
         let Changes { topic, after, holds } = changes;
         let (feed, waited_ms) = (self.feed.clone(), self.options.request_timeout_ms);
-        let (lane, job): (_, Box<dyn FnOnce() -> _ + Send>) = match (holds, after) {
+        let (pool, job): (_, Box<dyn FnOnce() -> _ + Send>) = match (holds, after) {
             (false, None) => return Ok(feed.subscribe(topic)?),
-            (false, Some(after)) => (Lane::Scanning, Box::new(move || feed.resume(topic, after))),
-            (true, None) => (Lane::Reading, Box::new(move || feed.hold(topic, None))),
-            (true, after) => (Lane::Scanning, Box::new(move || feed.hold(topic, after))),
+            (false, Some(after)) => (Pool::Scanning, Box::new(move || feed.resume(topic, after))),
+            (true, None) => (Pool::Reading, Box::new(move || feed.hold(topic, None))),
+            (true, after) => (Pool::Scanning, Box::new(move || feed.hold(topic, after))),
         };
-        let permit = Permit::take(&self.crossing, peer, lane).ok_or(Failure::Overloaded)?;
+        let permit = Permit::take(&self.scheduler, peer, pool).ok_or(Failure::Overloaded)?;
         let subscribed = permit.in_pool(move |_| job());
         let subscribed = tokio::time::timeout(Duration::from_millis(waited_ms), subscribed).await;
         Ok(subscribed.unwrap_or(Err(Failure::TimedOut { waited_ms }))??)
@@ -510,7 +510,7 @@ impl Ingress {
 
     /// Resolves a request whose path is a table's, unless a web page must not make it.
     fn resolve<'r>(&'r self, parts: &'r Parts, context: &mut Context) -> Option<handlers::Result<Route<'r>>> {
-        let routes = self.crossing.routes();
+        let routes = self.scheduler.routes();
         let route = routes.resolve(&parts.method, &parts.uri, &parts.headers);
         let template = match &route {
             None => return None,
@@ -573,7 +573,7 @@ impl Ingress {
         context.add_bytes_in(bytes.len());
         match route.has_gzip() {
             false => Ok((bytes, held)),
-            true => Ok((Box::pin(self.crossing.inflated(bytes, limit_bytes, &mut held)).await?, held)),
+            true => Ok((Box::pin(self.scheduler.inflated(bytes, limit_bytes, &mut held)).await?, held)),
         }
     }
 
@@ -619,7 +619,7 @@ impl Ingress {
     /// Counts the outcome of a request to a stream.
     fn count_of_stream(&self, request: Option<Unfinished>, outcome: &handlers::Result<Answer>) {
         let Some(request) = request else { return };
-        let (streams, failure) = (self.crossing.routes().streams(), outcome.as_ref().err());
+        let (streams, failure) = (self.scheduler.routes().streams(), outcome.as_ref().err());
         streams.answered(request, failure.map(Failure::name));
         let is_refused = failure.is_some_and(|failure| matches!(failure.status().as_u16(), 503 | 507));
         if request.appends() && is_refused {
@@ -637,7 +637,7 @@ impl Ingress {
         peer: &Peer,
     ) -> Response<Body> {
         if let Ok(answer) = &mut outcome
-            && let Err(failure) = Crossing::count(answer, peer)
+            && let Err(failure) = Scheduler::count(answer, peer)
         {
             outcome = Err(failure);
         }
@@ -690,7 +690,7 @@ async fn answer_with_body<B: Source>(mut request: Unanswered, parts: Parts, body
                 request.of_stream = route.begun();
                 match ingress.read(&route, &parts, body, request.context(), &peer).await {
                     Err(failure) => Err(failure),
-                    Ok((body, held)) => match ingress.crossing.attempt(&route, &parts.headers, &body) {
+                    Ok((body, held)) => match ingress.scheduler.attempt(&route, &parts.headers, &body) {
                         Attempt::Done(outcome) => outcome,
                         attempt => {
                             request.context().mark(Span::Handler);
@@ -718,7 +718,7 @@ async fn answer_with_changes(mut request: Unanswered, parts: Parts, changes: Cha
     request.context().mark(Span::Pool);
     match subscription {
         Ok(subscription) => {
-            let events = Events::new(subscription, place, Arc::clone(&ingress.crossing), request.peer.clone());
+            let events = Events::new(subscription, place, Arc::clone(&ingress.scheduler), request.peer.clone());
             request.sent_in_pieces(handlers::event_stream(events))
         }
         Err(failure) => request.answer_for(Err(failure), false, &parts.headers),
@@ -735,9 +735,9 @@ async fn answer_later(
 ) -> Response<Body> {
     let head = parts.method == Method::HEAD;
     let waited_ms = request.ingress.options.request_timeout_ms;
-    let crossing = Arc::clone(&request.ingress.crossing);
+    let scheduler = Arc::clone(&request.ingress.scheduler);
     let peer = request.peer.clone();
-    let completed = crossing.complete(parts, body, held, attempt, &peer);
+    let completed = scheduler.complete(parts, body, held, attempt, &peer);
     match tokio::time::timeout(Duration::from_millis(waited_ms), completed).await {
         Ok(Completed { began, outcome, headers }) => {
             request.context().mark_at(Span::Pool, began);

@@ -29,7 +29,7 @@ use crate::query::{Limits, Query};
 use crate::schema::{Attribute, Schema, Stream, Table, ThumbSize};
 use crate::streams::Streams;
 use crate::transaction::Database;
-pub use route::{Access, Blob, Changes, Lane, Route, Work};
+pub use route::{Access, Blob, Changes, Pool, Route, Work};
 use route::{Asked, Target, Verb};
 
 /// The paths of a schema.

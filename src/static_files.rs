@@ -28,7 +28,7 @@ use crate::error::{Error, Result};
 use crate::handlers::{
     self, Failure,
     coding::{AcceptEncoding, Coding, compressed},
-    ranges::{Wanted, is_known, is_stale, range},
+    ranges::{RangeSpec, is_known, is_stale, range},
 };
 use content::Stored;
 pub use content::{Content, Extent};
@@ -233,14 +233,14 @@ impl Site {
             return Ok(answer);
         }
         *answer.body_mut() = match range(headers, length_bytes, &chosen.etag) {
-            Wanted::All => chosen.stored.part(0..length_bytes),
-            Wanted::Part(range) => {
+            RangeSpec::All => chosen.stored.part(0..length_bytes),
+            RangeSpec::Part(range) => {
                 let of = format!("bytes {}-{}/{length_bytes}", range.start, range.end - 1);
                 head.insert(CONTENT_RANGE, HeaderValue::try_from(of).expect("digits and signs"));
                 *answer.status_mut() = StatusCode::PARTIAL_CONTENT;
                 chosen.stored.part(range)
             }
-            Wanted::Nothing => return Err(Failure::Range { length_bytes }),
+            RangeSpec::Nothing => return Err(Failure::Range { length_bytes }),
         };
         Ok(answer)
     }

@@ -7,7 +7,8 @@
 //!   format 1: the first; the window of an open loop ended with the last response, even if its schedule went on, and arrivals that the
 //!     client had not come to by the end of the schedule were sent after it.
 //!   format 2: a window does not end before its schedule, and those arrivals are dropped, and counted in `missed_arrivals`; tags in the log
-//!     are unique. What later versions added is absent where there is none of it: refused requests, stages, promises of streams, multicasts.
+//!     are unique. What later versions added is absent where there is none of it: refused requests, stages, promises of streams, multicasts,
+//!     curves.
 
 use std::collections::BTreeMap;
 
@@ -464,7 +465,16 @@ pub struct Statistics {
     pub max: u64,
     /// Quantiles that at least ten values are above.
     pub quantiles: Vec<Quantile>,
+    /// Points of the curve over the quantiles, in equal steps of nines, as far as ten values are above. Empty in older results.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub curve: Vec<Quantile>,
 }
+
+/// The points of a curve from one nine to the next.
+const POINTS_A_NINE: u32 = 12;
+
+/// The number of values above a quantile below which it is not told.
+const FEWEST_ABOVE: u64 = 10;
 
 /// A quantile over the measured and those beyond.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -633,6 +643,7 @@ impl Statistics {
             standard_deviation: histogram.stdev(),
             max: histogram.max(),
             quantiles: printed.map(|quantile| Quantile { quantile, value: value(quantile) }).collect(),
+            curve: curve(histogram, beyond),
         })
     }
 
@@ -640,6 +651,26 @@ impl Statistics {
     pub fn at(&self, quantile: f64) -> Option<Option<u64>> {
         self.quantiles.iter().find(|found| found.quantile == quantile).map(|found| found.value)
     }
+}
+
+/// Returns the points of the curve of a histogram in which something was measured, with so many beyond it.
+fn curve(histogram: &Histogram<u64>, beyond: u64) -> Vec<Quantile> {
+    let all = histogram.len() + beyond;
+    let nines = (all as f64 / FEWEST_ABOVE as f64).log10().max(0.0);
+    let mut buckets = histogram.iter_recorded();
+    let (mut value, mut below) = (0, 0);
+    let point = |step| {
+        let quantile = 1.0 - 10_f64.powf(-f64::from(step) / f64::from(POINTS_A_NINE));
+        let rank = ((quantile * all as f64 - 1e-9).ceil() as u64).max(1);
+        while below < rank
+            && let Some(bucket) = buckets.next()
+        {
+            value = histogram.highest_equivalent(bucket.value_iterated_to());
+            below += bucket.count_at_value();
+        }
+        Quantile { quantile: (quantile * 1e9).round() / 1e9, value: (below >= rank).then_some(value) }
+    };
+    (0..=(nines * f64::from(POINTS_A_NINE)) as u32).map(point).collect()
 }
 
 impl Cell {

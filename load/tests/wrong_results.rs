@@ -226,6 +226,21 @@ fn statistics_are_compared_with_the_histograms_beside_them() {
     }
 }
 
+/// The points in this result were computed from these histograms by another program.
+#[test]
+fn the_points_of_a_curve_are_those_of_its_histogram() {
+    let (result, log) =
+        (include_str!("../../run_benches/tests/fakes/load_result.json"), include_bytes!("load_result.hlog"));
+    let mut run: Run = serde_json::from_str(result).unwrap();
+    let points =
+        |run: &Run| run.cells.iter().flat_map(|cell| &cell.service).map(|times| times.curve.len()).sum::<usize>();
+    assert!(points(&run) > 50);
+    assert_eq!(stored::differences(&run, log), Ok(vec![]));
+    let moved = run.cells[0].service.as_mut().and_then(|times| times.curve.last_mut()).unwrap();
+    moved.value = moved.value.map(|value| value + 1);
+    assert_eq!(stored::differences(&run, log).unwrap().len(), 1);
+}
+
 /// The right result of two operations of which the first appends, as if its events had been read back.
 fn read_back(wrong: &[(&str, Value)]) -> String {
     let mut run = right(false);

@@ -24,9 +24,16 @@ class CrudLine:
         return f"{verb}, {self.variant}" if self.variant else verb
 
     def loss(self, indexes: int) -> Contrast | None:
-        """Returns the contrast of that many indexes with none; `None` where the two took no turns."""
+        """Returns the contrast of that many indexes with none; `None` where the two took no turns, or one of them has
+        no figure."""
         base, cell = self.cells.get(0), self.cells.get(indexes)
-        return cell.over(base) if indexes and base and cell else None
+        if not indexes or base is None or cell is None or self.lacks_a_figure(indexes):
+            return None
+        return cell.over(base)
+
+    def lacks_a_figure(self, indexes: int) -> bool:
+        """Returns whether one of the two that a loss would be of was planned, and has no figure."""
+        return any(row is not None and row.measured is None for row in (self.cells.get(0), self.cells.get(indexes)))
 
 
 def crud(rows: Iterable[Row], threads: int) -> list[CrudLine]:

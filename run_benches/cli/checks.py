@@ -23,8 +23,7 @@ from run_benches.measure import build, published
 from run_benches.measure.layers import SENTINELS, features, layer_names
 from run_benches.places import BENCHES, ROOT
 from run_benches.progress import duration
-from run_benches.render import tables
-from run_benches.render.tables import Column
+from run_benches.render import terminal
 from run_benches.setup import brokers, browser, packages, toolchain
 
 CHECKS_SCHEMA = 1
@@ -79,7 +78,7 @@ def main(full: bool, as_json: bool) -> Exit:
         print(serialization.text({"schema": CHECKS_SCHEMA, "steps": results}), end="")
     else:
         body = [[result.name, result.outcome, duration(result.seconds)] for result in results]
-        print("\n" + tables.render("checks", [Column("step"), Column("outcome"), Column("took", right=True)], body))
+        print("\n" + terminal.table("checks", ["step", "outcome", "took>"], body))
         for result in skipped:
             print(f"skipped: {result.name}; to have it: {result.remedy}")
         print(f"{len(results) - len(failed) - len(skipped)} passed, {len(failed)} failed, {len(skipped)} skipped")

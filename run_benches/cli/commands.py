@@ -169,7 +169,7 @@ def _print_comparison(found: tuple[Comparison, Path], options: argparse.Namespac
     if options.json:
         print(serialization.text(compared), end="")
     elif options.markdown:
-        print(comparison_report.markdown(compared), end="")
+        print(comparison_report.comment(compared), end="")
     else:
         print(comparison_report.text(compared, path, getattr(options, "all", False)), end="", flush=True)
     if options.picture:

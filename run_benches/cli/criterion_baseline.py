@@ -18,8 +18,7 @@ from run_benches.errors import Exit, UserError
 from run_benches.measure import criterion_output
 from run_benches.measure.criterion_output import CriterionResults, Samples
 from run_benches.places import shown
-from run_benches.render import tables
-from run_benches.render.tables import Column
+from run_benches.render import terminal
 
 SCHEMA = 2
 VARIABLES = "CRITERION_HOME or CARGO_TARGET_DIR, as it was set then"
@@ -38,15 +37,15 @@ def compare(name: str, home: Path, as_json: bool) -> Exit:
 def text(name: str, kept: CriterionResults, new: CriterionResults) -> str:
     """The table of both sides, what could not be read, and why nothing is called faster."""
     columns = [
-        Column("row"),
-        Column(name, right=True),
-        Column("new", right=True),
-        Column(f"new / {name}", right=True),
-        Column("samples", right=True),
+        "row",
+        f"{name}>",
+        "new>",
+        f"new / {name}>",
+        "samples>",
     ]
     body = [_line(id, kept, new) for id in kept.rows | new.rows]
     unreadable = "".join(f"cannot be read: {folder}: {reason}\n" for folder, reason in _unreadable(kept, new).items())
-    return f"{tables.render('median time an operation, of one process each', columns, body)}{unreadable}{NO_VERDICT}\n"
+    return f"{terminal.table('median time an operation, of one process each', columns, body)}{unreadable}{NO_VERDICT}\n"
 
 
 def _read(name: str, home: Path) -> tuple[CriterionResults, CriterionResults]:

@@ -28,8 +28,7 @@ from run_benches.measure import broker, build, jobs, machine
 from run_benches.measure.layers import SENTINELS
 from run_benches.measure.lock import alone
 from run_benches.progress import ProgressLine
-from run_benches.render import tables
-from run_benches.render.tables import Column
+from run_benches.render import terminal
 from run_benches.setup import libclang
 from run_benches.stats import judge
 
@@ -81,9 +80,7 @@ def main(as_json: bool) -> Exit:
             end="",
         )
         return Exit.FINE
-    print(
-        tables.render("this machine", [Column("what"), Column("found"), Column("what would help")], _wrapped(findings))
-    )
+    print(terminal.table("this machine", ["what", "found", "what would help"], _wrapped(findings)))
     print(
         _visible(scatters)
         if unmeasured is None
@@ -348,9 +345,9 @@ def scatter(row: str, effects: Sequence[float]) -> Scatter:
 def _visible(scatters: Sequence[Scatter]) -> str:
     title = f"smallest slow-down that compare would see in 8 of 10 cases, of {ROWS} rows with a margin of {figures.percent(MARGIN)}"
     columns = [
-        Column("compared with itself"),
-        Column("a pair's scatter", right=True),
-        *(Column(f"with {pairs} pairs", right=True) for pairs in COMPARED_PAIRS),
+        "compared with itself",
+        "a pair's scatter>",
+        *(f"with {pairs} pairs>" for pairs in COMPARED_PAIRS),
     ]
     body = []
     for one in scatters:
@@ -362,7 +359,7 @@ def _visible(scatters: Sequence[Scatter]) -> str:
                 *("none" if least is None else figures.percent(least) for least in visible),
             ]
         )
-    return tables.render(textwrap.fill(title, 96), columns, body)
+    return terminal.table(textwrap.fill(title, 96), columns, body)
 
 
 def _numbers(text: str) -> set[int]:

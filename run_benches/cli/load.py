@@ -16,8 +16,7 @@ from run_benches.lake import programs as lake_programs
 from run_benches.measure import build, load_run
 from run_benches.places import CALIBRATION, RUNS, shown
 from run_benches.progress import duration
-from run_benches.render import tables
-from run_benches.render.tables import Column
+from run_benches.render import terminal
 from run_benches.store import load_comparisons, loads, stored_file
 from run_benches.store.loads import LoadRun
 
@@ -72,14 +71,14 @@ def _printed(run: LoadRun, path: Path, as_json: bool) -> int:
         print(serialization.text(run), end="")
         return _code(run)
     columns = [
-        Column("scenario"),
-        Column("state"),
-        Column("ok/s", right=True),
-        Column("server CPU per right answer", right=True),
-        Column("objectives"),
-        Column("why"),
+        "scenario",
+        "state",
+        "ok/s>",
+        "server CPU per right answer>",
+        "objectives",
+        "why",
     ]
-    print(tables.render("load tests", columns, [_line(name, cell) for name, cell in run.scenarios.items()]))
+    print(terminal.table("load tests", columns, [_line(name, cell) for name, cell in run.scenarios.items()]))
     print(f"stored as {shown(path)}")
     return _code(run)
 
@@ -114,7 +113,7 @@ def _report(path: Path, output: Path | None) -> Exit:
     drawn = load_pictures.pictures(run)
     file = output or RUNS / path.stem / "load-report.html"
     (files.write if output else files.replace)(
-        file, report.page(load_page.markdown(run, drawn), {picture.file: picture.svg() for picture in drawn})
+        file, report.page(load_page.page(run, drawn), {picture.file: picture.svg() for picture in drawn})
     )
     print(
         f"wrote {shown(file)} from {shown(path)}: one file, to be opened in a browser",
@@ -129,7 +128,7 @@ def _list(as_json: bool) -> Exit:
         print(serialization.text({"schema": LIST_SCHEMA, "scenarios": scenarios}), end="")
     else:
         body = [[one.name, duration(one.seconds) if one.seconds else "fixed number", one.about] for one in scenarios]
-        print(tables.render("scenarios", [Column("scenario"), Column("window"), Column("about")], body))
+        print(terminal.table("scenarios", ["scenario", "window", "about"], body))
     return Exit.FINE
 
 
@@ -150,7 +149,7 @@ def _save(name: str, run_name: str | None) -> Exit:
 
 def _stored(title: str, as_json: bool) -> Exit:
     paths = loads.stored_baselines() if title == "baselines" else loads.stored()
-    columns = [Column("scenarios")]
+    columns = ["scenarios"]
     return stored.listing(
         title, "load tests", paths, loads.load, columns, lambda run: [", ".join(run.scenarios)], as_json
     )

@@ -22,7 +22,7 @@ from run_benches.measure import build, load_run, machine, provenance
 from run_benches.measure.lock import alone
 from run_benches.places import RUNS, shown
 from run_benches.render import load_comparison_report as report
-from run_benches.render import tables
+from run_benches.render import terminal
 from run_benches.store import load_comparisons, stored_file
 from run_benches.store.load_comparisons import LoadComparison, LoadSide
 from run_benches.store.runs import Binary
@@ -95,8 +95,9 @@ def printed(compared: LoadComparison, path: Path, as_json: bool) -> Exit:
     if as_json:
         print(serialization.text(compared), end="")
     else:
-        print(tables.render(report.title(compared), list(report.COLUMNS), report.body(compared)))
-        print("\n".join([*report.sentences(compared), f"stored as {shown(path)}"]))
+        told = report.section(compared)
+        print(terminal.table(told.title, told.columns, told.body))
+        print("\n".join([*told.sentences, f"stored as {shown(path)}"]))
     return _code(compared)
 
 

@@ -29,9 +29,8 @@ from run_benches.measure.layers import layer_names, on_demand
 from run_benches.measure.lock import alone
 from run_benches.places import RUNS, shown
 from run_benches.progress import ProgressLine
-from run_benches.render import flame, tables
+from run_benches.render import flame, terminal
 from run_benches.render.flame import Frame, Stack
-from run_benches.render.tables import Column
 from run_benches.store.runs import Facts
 
 PROFILE_SCHEMA = 1
@@ -434,14 +433,14 @@ def _text(report: Report) -> str:
     against = f", against {report.against}" if report.against else ""
     title = f"{report.row} at {report.revision}{against}: where its {'time' if report.unit == 'samples' else 'instructions'} went"
     shares = [
-        Column("share", right=True),
-        *([Column("before", right=True), Column("change", right=True)] if report.against else []),
+        "share>",
+        *(["before>", "change>"] if report.against else []),
     ]
     functions = [[one.function, one.layer, *_cells(one)] for one in report.functions]
     layers = [[one.layer, *_cells(one)] for one in report.layers]
     lines = [
-        tables.render(title, [Column("function, by itself"), Column("layer"), *shares], functions),
-        tables.render("by layer", [Column("layer"), *shares], layers),
+        terminal.table(title, ["function, by itself", "layer", *shares], functions),
+        terminal.table("by layer", ["layer", *shares], layers),
         f"{report.seen:.0f} {report.unit} ({report.tool}); an operation takes about {figures.time(report.operation_ns)}",
         f"drawn as {report.picture}",
     ]

@@ -30,9 +30,8 @@ from run_benches.measure.lock import alone
 from run_benches.measure.new_run import RunRequest
 from run_benches.places import LOAD_REFERENCE, REFERENCE, shown
 from run_benches.progress import duration
-from run_benches.render import document, summary, tables
+from run_benches.render import document, summary, terminal
 from run_benches.render.source import machine_words
-from run_benches.render.tables import Column
 from run_benches.store import fingerprint, load_comparisons, loads, reach, runs
 from run_benches.store.fingerprint import Parts
 from run_benches.store.load_comparisons import LoadComparison
@@ -226,7 +225,7 @@ def _chosen(jobs: Sequence[Renewal], gone: Sequence[Path], names: Sequence[str])
 def _tell(jobs: Sequence[Renewal], wanted: Sequence[Renewal], gone: Sequence[Path]) -> None:
     body = [[job.words, duration(job.seconds) if job.seconds else "not known", job.why] for job in jobs]
     body += [[shown(path), "", "there is nothing of this name any more: it is removed"] for path in gone]
-    print(tables.render("what the pages show", [Column("what"), Column("takes", right=True), Column("state")], body))
+    print(terminal.table("what the pages show", ["what", "takes>", "state"], body))
     known = sum(job.seconds or 0.0 for job in wanted)
     unknown = sum(job.seconds is None for job in wanted)
     more = f", and {unknown} whose time is not known" if unknown else ""

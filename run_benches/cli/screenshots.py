@@ -59,7 +59,7 @@ def _page(picture: Screenshot) -> bytes:
         run = loads.load_set(document.load_reference())[screenshots.SCENARIO]
         drawn = load_pictures.pictures(run)
         file.write_text(
-            report.page(load_page.markdown(run, drawn), {picture.file: picture.svg() for picture in drawn}),
+            report.page(load_page.page(run, drawn), {picture.file: picture.svg() for picture in drawn}),
             encoding="utf-8",
         )
 

@@ -23,9 +23,8 @@ from run_benches.analysis.findings import Findings
 from run_benches.analysis.row import Row
 from run_benches.errors import Exit, UserError
 from run_benches.places import REFERENCE, shown
-from run_benches.render import summary, tables
+from run_benches.render import summary, terminal
 from run_benches.render.source import revision
-from run_benches.render.tables import Column
 from run_benches.store import runs
 from run_benches.store.loads import LoadRun
 from run_benches.store.runs import Bench, Likeness, Run
@@ -42,7 +41,7 @@ def listing(
     of: str,
     paths: list[Path],
     load: Callable[[Path], StoredRun],
-    columns: list[Column],
+    columns: list[str],
     line: Callable[[StoredRun], list[str]],
     as_json: bool,
 ) -> Exit:
@@ -62,15 +61,15 @@ def listing(
     if as_json:
         print(serialization.text({"schema": LIST_SCHEMA, title: entries, "damaged": complaints}), end="")
     else:
-        all_columns = [Column("name"), Column("started"), Column("revision"), *columns]
-        print(tables.render(f"{title} of {of}", all_columns, body) if body else f"no {title} of {of} yet")
+        all_columns = ["name", "started", "revision", *columns]
+        print(terminal.table(f"{title} of {of}", all_columns, body) if body else f"no {title} of {of} yet")
         print("\n".join(complaints), end="\n" if complaints else "")
     return Exit.ERROR if complaints else Exit.FINE
 
 
 def runs_listing(title: str, paths: list[Path], as_json: bool) -> Exit:
     """Every stored run of benches in a line."""
-    columns = [Column("scale"), Column("rows", right=True), Column("layers"), Column("machine", spared=True)]
+    columns = ["scale", "rows>", "layers", "machine?"]
     return listing(title, "benches", paths, runs.load, columns, _line, as_json)
 
 
@@ -147,16 +146,16 @@ def _sentinels(a: Run, b: Run, name_a: str, name_b: str) -> str:
     if untimed:
         return f"sentinels: not timed in {' and '.join(untimed)}, so how far the machine itself differs is not known\n"
     columns = [
-        Column("sentinel"),
-        Column(name_a, right=True),
-        Column(name_b, right=True),
-        Column(f"{name_b} / {name_a} [range]", right=True),
+        "sentinel",
+        f"{name_a}>",
+        f"{name_b}>",
+        f"{name_b} / {name_a} [range]>",
     ]
     body = [
         [id, *(figures.time_spread(side) if side else figures.NOT_RUN for side in sides), _moved(*sides)]
         for id, sides in _sentinel_sides(a, b)
     ]
-    return tables.render("sentinels, which use no code of the project (no turns were taken)", columns, body)
+    return terminal.table("sentinels, which use no code of the project (no turns were taken)", columns, body)
 
 
 def _sentinel_sides(a: Run, b: Run) -> list[tuple[str, tuple[Spread | None, Spread | None]]]:
@@ -190,12 +189,12 @@ def _common(a: Run, b: Run) -> list[tuple[Row, Row]]:
 
 def _times(a: Run, b: Run, name_a: str, name_b: str) -> str:
     columns = [
-        Column("row"),
-        Column(name_a, right=True),
-        Column(name_b, right=True),
-        Column(f"{name_b} / {name_a}", right=True),
+        "row",
+        f"{name_a}>",
+        f"{name_b}>",
+        f"{name_b} / {name_a}>",
     ]
-    return tables.render(
+    return terminal.table(
         "time an operation (from the fastest process to the slowest)",
         columns,
         [_times_line(mine, other) for mine, other in _common(a, b)],
@@ -233,9 +232,9 @@ def _same_work(mine: Row, other: Row) -> bool:
 
 
 def _ratios(a: Run, b: Run, name_a: str, name_b: str) -> str:
-    columns = [Column("row"), Column(name_a, right=True), Column(name_b, right=True)]
+    columns = ["row", f"{name_a}>", f"{name_b}>"]
     body = [[id, _ratio(ratio), _ratio(b.ratios[id])] for id, ratio in a.ratios.items() if id in b.ratios]
-    return tables.render("floor / ours [95 %]", columns, body)
+    return terminal.table("floor / ours [95 %]", columns, body)
 
 
 def _ratio(ratio: runs.Ratio) -> str:

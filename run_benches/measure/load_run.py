@@ -18,13 +18,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from run_benches import processes, serialization
 from run_benches.analysis import figures
 from run_benches.errors import Exit, UserError
 from run_benches.interrupts import raise_if_requested, until_stopped
-from run_benches.measure import build, histogram_log, machine, provenance
+from run_benches.measure import build, machine, provenance
 from run_benches.measure.lock import alone
 from run_benches.places import CALIBRATION, ROOT, RUNS, SCENARIOS, shown
 from run_benches.progress import duration
@@ -340,30 +339,18 @@ def _stored(folder: Path, name: str) -> LoadCell | None:
     except serialization.Malformed as error:
         return LoadCell("invalid", [f"its result is damaged: {error}"])
     state = "invalid" if result.validity == "invalid" else "ran"
-    try:
-        return LoadCell(state, result.broken, raw, curves(result, found.with_suffix(".hlog")))
-    except UserError as complaint:
-        return LoadCell(state, [*result.broken, f"without curves: {complaint}"], raw)
+    return LoadCell(state, result.broken, raw, curves(raw))
 
 
-def curves(result: loads.LoadResult, log: Path) -> dict[str, dict[str, list[loads.Quantile]]]:
-    """By operation and by kind of time; in the log a tag is `operation.kind`, the operation as in a URL."""
-    tags = {
-        (cell.operation, kind): f"{quote(cell.operation, safe='')}.{kind}"
-        for cell in result.cells
-        for kind in ("response", "service", "send_lag")
-    }
-    beyond = {tags[cell.operation, "response"]: cell.response.beyond for cell in result.cells if cell.response}
-    points = histogram_log.curves(log, beyond)
-    measured = {
-        cell.operation: {kind for kind in ("response", "service", "send_lag") if getattr(cell, kind)}
-        for cell in result.cells
-    }
-    return {
-        name: {kind: points[tags[name, kind]] for kind in sorted(kinds) if tags[name, kind] in points}
-        for name, kinds in measured.items()
-        if kinds
-    }
+def curves(raw: dict[str, Any]) -> loads.Curves:
+    """Takes the points of the curves out of a result, by operation and by kind of time."""
+    found: loads.Curves = {}
+    for cell in raw["cells"]:
+        for kind in ("response", "send_lag", "service"):
+            if points := (cell.get(kind) or {}).pop("curve", None):
+                parsed = serialization.parse(list[loads.Quantile], points)
+                found.setdefault(cell["operation"], {})[kind] = parsed
+    return found
 
 
 def _new_run(flags: list[str], command: list[str], programs: dict[str, Path]) -> LoadRun:

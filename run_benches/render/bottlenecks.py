@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from run_benches.analysis import figures, ladder, series, workloads
 from run_benches.analysis.findings import Findings
 from run_benches.analysis.row import OURS, STALLED, Row, stalled_share
-from run_benches.render import cells, conclusions, tables
+from run_benches.render import cells, conclusions, markdown
 from run_benches.render.source import Source
 
 SHARE_OF_A_LAYER = 0.10
@@ -193,7 +193,7 @@ def next_steps(source: Source) -> list[str]:
     ]
     body = [[spot.what, spot.told, f"`python3 run-benches.py profile {spot.row}`"] for _, spot in found]
     lines = (
-        tables.markdown(["what", "why it is here", "where its time goes"], body)
+        markdown.table(["what", "why it is here", "where its time goes"], body)
         if body
         else [f"None of {figures.plural(len(rules(source.found)), 'rule')} names anything."]
     )
@@ -216,4 +216,4 @@ def _table(rule: Rule) -> Iterator[str]:
         yield from (f"None of {rule.looked_at}.", "")
     else:
         body = [[spot.what, spot.told] for spot in rule.found]
-        yield from (f"{len(rule.found)} of {rule.looked_at}.", "", *tables.markdown(["what", "figures"], body), "")
+        yield from (f"{len(rule.found)} of {rule.looked_at}.", "", *markdown.table(["what", "figures"], body), "")

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from run_benches.analysis import figures
 from run_benches.calibrate.error_rates import Condition, ErrorRates, Planted, Rate
-from run_benches.render import tables
-from run_benches.render.tables import Column
+from run_benches.render import markdown, terminal
+from run_benches.render.section import Section
 
 CONDITION_COLUMNS = (
     "condition",
@@ -75,12 +75,8 @@ def counted(rate: Rate) -> str:
 
 
 def summary(results: ErrorRates) -> str:
-    """All of it for a terminal, the goals last."""
-    return (
-        "\n".join(_on_terminal(title, columns, body) for title, columns, body in _tables(results) if body)
-        + "\n"
-        + _census(results)
-    )
+    """Returns all of it for a terminal, the goals last."""
+    return "\n".join([*terminal.sections(sections(results)), _census(results)])
 
 
 def sentence(results: ErrorRates) -> str:
@@ -92,16 +88,15 @@ def sentence(results: ErrorRates) -> str:
 def goals(results: ErrorRates) -> list[str]:
     """Returns the lines of Markdown that the performance page opens with: how much was counted, and the goals with what
     was found."""
-    _, columns, body = _tables(results)[-1]
-    return [_census(results), "", *tables.markdown(columns, body), ""]
+    goals = sections(results)[-1]
+    return [_census(results), "", *markdown.table(goals.columns, goals.body), ""]
 
 
 def section(results: ErrorRates) -> list[str]:
     """All that was counted, and what the counts do not say, as lines of Markdown."""
     lines: list[str] = []
-    for title, columns, body in reversed(_tables(results)[:-1]):
-        if body:
-            lines += [f"**{title}**", "", *tables.markdown(columns, body), ""]
+    for one in reversed(sections(results)[:-1]):
+        lines += [f"**{one.title}**", "", *markdown.table(one.columns, one.body), ""]
     return [*lines, *(f"* {limit}" for limit in LIMITS), ""]
 
 
@@ -118,9 +113,10 @@ def _census(results: ErrorRates) -> str:
     return f"{pairs} pairs of {revision} with itself in {results.hours:g} h of measuring; {whole} carried out whole{f' ({outcomes})' if outcomes else ''}{failed}"
 
 
-def _tables(results: ErrorRates) -> list[tuple[str, Sequence[str], list[list[str]]]]:
+def sections(results: ErrorRates) -> list[Section]:
+    """Returns the tables that have lines, the goals last."""
     conditions = list(results.conditions.items())
-    return [
+    tables: list[tuple[str, Sequence[str], list[list[str]]]] = [
         (
             "what the usual tools say of the same machine code",
             USUAL_COLUMNS,
@@ -141,6 +137,7 @@ def _tables(results: ErrorRates) -> list[tuple[str, Sequence[str], list[list[str
         ("nothing changed", CONDITION_COLUMNS, [_condition_cells(name, one) for name, one in conditions]),
         ("goals", GOAL_COLUMNS, [[goal.name, goal.wanted, counted(goal.rate), goal.state] for goal in results.goals]),
     ]
+    return [Section(title, [], columns, body) for title, columns, body in tables if body]
 
 
 def _condition_cells(name: str, one: Condition) -> list[str]:
@@ -188,7 +185,3 @@ def _plant_cells(one: Planted) -> list[str]:
         counted(one.named),
         one.row,
     ]
-
-
-def _on_terminal(title: str, columns: Sequence[str], body: list[list[str]]) -> str:
-    return tables.render(title, [Column(column.rstrip(">"), right=column.endswith(">")) for column in columns], body)

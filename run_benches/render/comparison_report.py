@@ -7,12 +7,9 @@ never green: nothing judged, not everything run, a moved control each have an en
 """
 
 import math
-import re
 import statistics
-import textwrap
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -21,16 +18,11 @@ from run_benches.compare import attribution, witnesses
 from run_benches.errors import Exit
 from run_benches.places import shown
 from run_benches.progress import duration
-from run_benches.render import tables
-from run_benches.render.tables import Column
+from run_benches.render import markdown, terminal
+from run_benches.render.section import Section
 from run_benches.stats import estimates, judge
 from run_benches.stats.judge import AllocationVerdict, Judgement, Verdict
 from run_benches.store.comparisons import Allocations, ComparedRow, ComparedSide, Comparison, Control
-
-LONGEST_COMMENT = 60_000
-"""Characters; GitHub takes 65 536."""
-
-LONGEST_CELL, LONGEST_SENTENCE = 300, 1000
 
 VERDICTS: tuple[Verdict, ...] = ("slower", "faster", "same", "can't tell")
 
@@ -52,32 +44,21 @@ EXITS: dict[ComparisonEnding, Exit] = {
 }
 
 ROW_COLUMNS = (
-    Column("row"),
-    Column("change [95 %]", right=True),
-    Column("time an operation", right=True),
-    Column("adjusted p", right=True, spared=True),
-    Column("pairs", right=True, spared=True),
-    Column("what else is known", spared=True),
+    "row",
+    "change [95 %]>",
+    "time an operation>",
+    "adjusted p>?",
+    "pairs>?",
+    "what else is known?",
 )
-UNTOLD_COLUMNS = (*ROW_COLUMNS[:3], Column("pairs it would take", right=True), *ROW_COLUMNS[3:])
+UNTOLD_COLUMNS = (*ROW_COLUMNS[:3], "pairs it would take>", *ROW_COLUMNS[3:])
 COUNTED_COLUMNS = (
-    Column("row"),
-    Column("layer"),
-    Column("allocations an operation", right=True),
-    Column("limit", right=True),
+    "row",
+    "layer",
+    "allocations an operation>",
+    "limit>",
 )
-UNJUDGED_COLUMNS = (Column("what"), Column("rows", right=True), Column("how it ended"), Column("why", spared=True))
-
-
-@dataclass(frozen=True)
-class Section:
-    """A part of what is told: sentences, then a table. The table of a folded one is shown to those who ask for all."""
-
-    title: str
-    sentences: list[str]
-    columns: tuple[Column, ...] = ()
-    body: list[list[str]] = field(default_factory=list)
-    folded: bool = False
+UNJUDGED_COLUMNS = ("what", "rows>", "how it ended", "why?")
 
 
 # The ending: what the exit code and the first sentence say.
@@ -386,69 +367,14 @@ def _share(share: float) -> str:
 
 
 def text(comparison: Comparison, path: Path | None = None, everything: bool = False) -> str:
-    """For the terminal; `everything` shows the rows that are the same, too. The last line counts every verdict."""
+    """Returns it for the terminal; `everything` shows the rows that are the same, too. The last line counts every
+    verdict."""
     style = {Exit.FINE: "green", Exit.FAILED: "red", Exit.ERROR: "red"}.get(exit_code(comparison, False), "yellow")
-    parts = [tables.styled(_wrapped(headline(comparison), ""), style)]
-    for section in sections(comparison, path):
-        said = "".join(_wrapped(sentence, "  ") for sentence in section.sentences)
-        if section.body and (everything or not section.folded):
-            parts.append(tables.render(section.title, section.columns, section.body) + said)
-        else:
-            parts.append(f"{tables.styled(section.title, 'bold')}\n{said}")
-    return "\n".join([*parts, last_line(comparison)]) + "\n"
+    first = terminal.styled(f"{terminal.wrapped(headline(comparison))}\n", style)
+    parts = [first, *terminal.sections(sections(comparison, path), everything), last_line(comparison)]
+    return "\n".join(parts) + "\n"
 
 
-def _wrapped(sentence: str, indent: str) -> str:
-    lines = textwrap.wrap(
-        sentence,
-        tables.room(),
-        initial_indent=indent,
-        subsequent_indent=f"{indent}  ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return "\n".join(lines) + "\n"
-
-
-def markdown(comparison: Comparison) -> str:
-    """For a pull request: short enough for a comment, however many rows there are."""
-    most = max(1, len(comparison.rows) + len(comparison.left_out))
-    while len(drawn := _markdown(comparison, most)) >= LONGEST_COMMENT and most:
-        most //= 2
-    return drawn
-
-
-def _markdown(comparison: Comparison, most: int) -> str:
-    """With at most so many lines of each table, and not many more sentences."""
-    parts = [f"### **{_escaped(headline(comparison), LONGEST_SENTENCE)}**"]
-    for section in sections(comparison):
-        said = [_escaped(sentence, LONGEST_SENTENCE) for sentence in section.sentences[: max(most, 10)]]
-        table = "\n".join(_table(section, most))
-        if section.folded:
-            parts.append(f"<details><summary>{' '.join(said)}</summary>\n\n{table}\n\n</details>")
-        else:
-            parts += filter(
-                None, [f"**{_escaped(section.title)}**", "\n".join(f"- {sentence}" for sentence in said), table]
-            )
-    return "\n\n".join([*parts, _escaped(last_line(comparison))]) + "\n"
-
-
-def _table(section: Section, most: int) -> Iterator[str]:
-    if section.body:
-        yield _line([column.title for column in section.columns])
-        yield _line(["--:" if column.right else "---" for column in section.columns])
-        yield from (_line([_escaped(cell) for cell in row]) for row in section.body[:most])
-    if len(section.body) > most:
-        yield ""
-        yield f"{len(section.body) - most} more are left out here for want of room; on the terminal all are told"
-
-
-def _line(cells: list[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _escaped(words: str, longest: int = LONGEST_CELL) -> str:
-    """On one line, as text and no markup, and never so long that it fills the comment alone."""
-    words = " ".join(words.split())
-    shortened = words if len(words) <= longest else f"{words[: longest - 3]}..."
-    return re.sub(r"([\\`*|~<&])", r"\\\1", shortened)
+def comment(comparison: Comparison) -> str:
+    """Returns it for a pull request."""
+    return markdown.comment(headline(comparison), list(sections(comparison)), last_line(comparison))

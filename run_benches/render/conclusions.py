@@ -18,7 +18,7 @@ from run_benches.analysis.findings import Findings
 from run_benches.analysis.held import counted_goals
 from run_benches.analysis.ladder import Rung
 from run_benches.analysis.row import FLOOR, OURS
-from run_benches.render import cells, tables
+from run_benches.render import cells, markdown
 from run_benches.render.pictures import threads_on_cores
 from run_benches.render.source import Source
 from run_benches.stats.estimates import Estimate
@@ -286,5 +286,5 @@ def rules(source: Source) -> list[str]:
         "",
         words,
         "",
-        *source.block("rules", tables.markdown(["rule", "figures>", "sentences>"], body)),
+        *source.block("rules", markdown.table(["rule", "figures>", "sentences>"], body)),
     ]

@@ -4,34 +4,30 @@ import statistics
 
 from run_benches.analysis import effects, figures
 from run_benches.progress import duration
+from run_benches.render.section import Section
 from run_benches.render.source import revision
-from run_benches.render.tables import Column
 from run_benches.store.load_comparisons import LoadComparison, LoadRow, LoadSide
 from run_benches.store.loads import Counts
 
 COLUMNS = (
-    Column("row"),
-    Column("verdict"),
-    Column("change [95 %]", right=True),
-    Column("A", right=True),
-    Column("B", right=True),
-    Column("of"),
-    Column("adjusted p", right=True, spared=True),
-    Column("pairs", right=True, spared=True),
+    "row",
+    "verdict",
+    "change [95 %]>",
+    "A>",
+    "B>",
+    "of",
+    "adjusted p>?",
+    "pairs>?",
 )
 
 
-def title(compared: LoadComparison) -> str:
-    """Tells what was held against what."""
-    return f"{_side(compared.a)} (A) and {_side(compared.b)} (B)"
+def section(compared: LoadComparison) -> Section:
+    """Returns a line for each row, whose times are medians over the pairs, and what the table rests on."""
+    title = f"{_side(compared.a)} (A) and {_side(compared.b)} (B)"
+    return Section(title, _sentences(compared), COLUMNS, [_line(name, row) for name, row in compared.rows.items()])
 
 
-def body(compared: LoadComparison) -> list[list[str]]:
-    """A line for each row; times are medians over the pairs."""
-    return [_line(name, row) for name, row in compared.rows.items()]
-
-
-def sentences(compared: LoadComparison) -> list[str]:
+def _sentences(compared: LoadComparison) -> list[str]:
     """Tells what the table rests on, and what was left out of it."""
     windows = figures.plural(2 * compared.windows, "window")
     variants = len({name.partition("/")[0] for name in compared.rows})

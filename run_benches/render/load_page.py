@@ -12,7 +12,7 @@ from typing import Any
 from run_benches.analysis import figures, load_figures
 from run_benches.analysis.figures import Spread
 from run_benches.analysis.load_figures import Measured
-from run_benches.render import load_pictures, tables
+from run_benches.render import load_pictures, markdown
 from run_benches.render.pictures import Picture
 from run_benches.render.source import PICTURES, revision
 from run_benches.stats import estimates
@@ -53,7 +53,7 @@ _SERVERS = (
 _LEGEND = f"`{TOO_FEW}`: fewer than ten requests lie beyond that quantile. `{BEYOND}`: it is later than any that was measured, since requests were dropped or censored."
 
 
-def markdown(run: LoadRun, drawn: Sequence[Picture]) -> str:
+def page(run: LoadRun, drawn: Sequence[Picture]) -> str:
     """The page as Markdown."""
     identity = run.machine.identity
     lines = [
@@ -117,7 +117,7 @@ def _validity(run: LoadRun) -> list[str]:
     return [
         "## Whether to believe it",
         "",
-        *tables.markdown(["scenario", "validity", "broken rules", "objectives"], lines),
+        *markdown.table(["scenario", "validity", "broken rules", "objectives"], lines),
         "",
         explained,
         "",
@@ -193,7 +193,7 @@ def _cpu(run: LoadRun, drawn: Sequence[Picture]) -> list[str]:
         "client thread, used or ready>",
     ]
     pictures = [f"![{picture.alt}]({PICTURES}/{picture.file})" for picture in drawn if picture.name == "load-cpu"]
-    return ["## Throughput and CPU", "", _SPREAD, "", *tables.markdown(columns, body), "", *pictures, ""]
+    return ["## Throughput and CPU", "", _SPREAD, "", *markdown.table(columns, body), "", *pictures, ""]
 
 
 def _used(measured: Measured) -> list[str]:
@@ -245,7 +245,7 @@ def _servers(run: LoadRun) -> list[str]:
         "CPU of the database per right answer>",
         "beside one server>",
     ]
-    return ["## Servers over one database", "", _SERVERS, "", *tables.markdown(columns, body), ""]
+    return ["## Servers over one database", "", _SERVERS, "", *markdown.table(columns, body), ""]
 
 
 def _of_servers(measured: Measured, alone: Measured) -> list[str]:
@@ -299,7 +299,7 @@ def _quotas(run: LoadRun) -> list[str]:
         "share used>",
         "throttled periods>",
     ]
-    return ["## Under quotas", "", _QUOTAS, "", *tables.markdown(columns, body), ""]
+    return ["## Under quotas", "", _QUOTAS, "", *markdown.table(columns, body), ""]
 
 
 def _of_quota(measured: Measured, name: str) -> list[str]:
@@ -372,7 +372,7 @@ def _scenario(measured: Measured, drawn: Sequence[Picture]) -> list[str]:
     cells = [cell for cell in result.cells if cell.state == "ran"]
     body = [_operation(cell, kind, result.window.seconds) for cell in cells]
     pictures = [line for picture in drawn for line in (f"![{picture.alt}]({PICTURES}/{picture.file})", "")]
-    table = [*tables.markdown(columns, body), "", _LEGEND, "", *_repeats(measured, kind)]
+    table = [*markdown.table(columns, body), "", _LEGEND, "", *_repeats(measured, kind)]
     of_streams = [*_events(result), *_stages(result), *_deliveries(result), *_multicasts(result), *_promises(result)]
     return [
         f"## {name}",
@@ -407,7 +407,7 @@ def _events(result: LoadResult) -> list[str]:
     lines = [
         "Events that were acknowledged:",
         "",
-        *tables.markdown(["operation", "requests/s>", "events/s>"], body),
+        *markdown.table(["operation", "requests/s>", "events/s>"], body),
         "",
     ]
     server, total = (
@@ -450,7 +450,7 @@ def _stages(result: LoadResult) -> list[str]:
         "censored>",
         *(f"p{quantile * 100:g}>" for quantile in SPREAD_QUANTILES),
     ]
-    return ["Stages, one after the other on one server:", "", *tables.markdown(columns, body), ""]
+    return ["Stages, one after the other on one server:", "", *markdown.table(columns, body), ""]
 
 
 def _deliveries(result: LoadResult) -> list[str]:
@@ -480,7 +480,7 @@ def _deliveries(result: LoadResult) -> list[str]:
     return [
         "Deliveries, from the intended start of an append to each subscriber:",
         "",
-        *tables.markdown(columns, body),
+        *markdown.table(columns, body),
         "",
     ]
 
@@ -528,9 +528,9 @@ def _multicasts(result: LoadResult) -> list[str]:
             "Messages, counted where they arrive: the targets are those of the answers, received is what subscribers have.",
             "",
         ),
-        *tables.markdown(columns, [[str(found.answered), *counts.values(), rate, cpu]]),
+        *markdown.table(columns, [[str(found.answered), *counts.values(), rate, cpu]]),
         *("", "From the intended start of a request to the arrival of its message (lag):", ""),
-        *tables.markdown(
+        *markdown.table(
             ["to", "messages>", "received>", "mean>", *(f"p{at * 100:g}>" for at in MESSAGE_QUANTILES), "max>"], times
         ),
         "",
@@ -568,7 +568,7 @@ def _promises(result: LoadResult) -> list[str]:
         *kills,
         "What was read back after the window, held against what was acknowledged:",
         "",
-        *tables.markdown(["promise", "checked>", "wrong>"], body),
+        *markdown.table(["promise", "checked>", "wrong>"], body),
         "",
     ]
 
@@ -591,7 +591,7 @@ def _repeats(measured: Measured, kind: str) -> list[str]:
         )
     columns = ["operation", "ok/s>", "mean>", *(f"p{quantile * 100:g}>" for quantile in SPREAD_QUANTILES)]
     words = f"The table above is of the first of {len(measured.results)} repeats, each of processes of its own. Of all of them, the median (least to most):"
-    return [words, "", *tables.markdown(columns, body), ""]
+    return [words, "", *markdown.table(columns, body), ""]
 
 
 def _quantile_spread(found: Sequence[Statistics], quantile: float) -> str:
@@ -671,7 +671,7 @@ def _accounts(cells: Sequence[Operation], result: LoadResult) -> list[str]:
         ]
         for (name, one), of in zip(rows, shares, strict=True)
     ]
-    return ["What became of every request:", "", *tables.markdown(columns, body), ""]
+    return ["What became of every request:", "", *markdown.table(columns, body), ""]
 
 
 def _failures(cells: Sequence[Operation]) -> list[str]:
@@ -686,5 +686,5 @@ def _failures(cells: Sequence[Operation]) -> list[str]:
     return [
         "Failures by class:",
         "",
-        *tables.markdown(["operation", "class", "requests>", "of those sent>", "mean>", "max>"], body),
+        *markdown.table(["operation", "class", "requests>", "of those sent>", "mean>", "max>"], body),
     ]

@@ -19,7 +19,7 @@ from run_benches.analysis.figures import Spread
 from run_benches.analysis.findings import Findings
 from run_benches.analysis.row import OURS, Row
 from run_benches.analysis.workloads import LAYER, QUANTILES, Tail, measures, tails
-from run_benches.render import cells, pictures, tables
+from run_benches.render import cells, markdown, pictures
 from run_benches.render.pictures import PALE, SERIES, Picture, threads_on_cores
 from run_benches.render.source import Source
 from run_benches.store.runs import Measure
@@ -88,7 +88,7 @@ def _rates(source: Source, rows: Sequence[Row]) -> list[str]:
         lines += [
             f"**{threads_on_cores(source.found.machine, threads)}, counted in {unit}**",
             "",
-            *tables.markdown(columns, body),
+            *markdown.table(columns, body),
             "",
         ]
     return lines
@@ -106,7 +106,7 @@ def _measures(rows: Sequence[Row]) -> list[str]:
             [f"`{id}`", _processes(of_row.values()), *(_measure(of_row, *named) for named in shared)]
             for id, of_row in found.items()
         ]
-        lines += ["**beside the rate**", "", *tables.markdown(columns, body), ""]
+        lines += ["**beside the rate**", "", *markdown.table(columns, body), ""]
     rare = [
         [f"`{id}`", cells.words(name), _value(one)]
         for id, of_row in found.items()
@@ -114,7 +114,7 @@ def _measures(rows: Sequence[Row]) -> list[str]:
         if (name, one.unit) not in shared
     ]
     return lines + (
-        ["**beside the rate, of few rows**", "", *tables.markdown(["row", "measure", "value>"], rare), ""]
+        ["**beside the rate, of few rows**", "", *markdown.table(["row", "measure", "value>"], rare), ""]
         if rare
         else []
     )
@@ -145,7 +145,7 @@ def _latencies(rows: Sequence[Row]) -> list[str]:
         "slowest>",
     ]
     body = [[f"`{row.id}`", *_tail_cells(tail)] for row in rows for tail in tails(row)]
-    return tables.markdown(columns, body) if body else []
+    return markdown.table(columns, body) if body else []
 
 
 def _tail_cells(tail: Tail) -> list[str]:

@@ -28,6 +28,7 @@ from run_benches.render import (
     cells,
     conclusions,
     macro,
+    markdown,
     page_ladder,
     page_lake,
     page_layer,
@@ -36,7 +37,6 @@ from run_benches.render import (
     peers,
     prices,
     scaling,
-    tables,
 )
 from run_benches.render.gallery import pictures
 from run_benches.render.pictures import threads_on_cores
@@ -220,7 +220,7 @@ def summary(source: Source) -> list[str]:
         for words, verb, indexes in asked
         for line in _summary_rows(source, list(grids.values()), words, verb, indexes)
     ]
-    lines = [*tables.markdown(columns, body), "", _several_threads()] if grids else [source.missing(INTEGRATION)]
+    lines = [*markdown.table(columns, body), "", _several_threads()] if grids else [source.missing(INTEGRATION)]
     return ["## Summary", "", *source.block("summary", lines)]
 
 
@@ -261,7 +261,7 @@ def _goals(found: Findings, machines: int) -> list[str]:
     left = f" The {most} that have most to lose; all are on the page `bottlenecks`." if len(missed) > most else ""
     columns = ["missed, by the time to lose for certain", "floor's time / ours>", "goal>", "verdict"]
     body = [[f"`{one.row.id}`", cells.ratio(one), cells.goal(one.goal), cells.verdict(one)] for one in missed[:most]]
-    table = [*tables.markdown(columns, body), ""] if body else []
+    table = [*markdown.table(columns, body), ""] if body else []
     return [f"{where}{len(held)} rows have a goal: {counted_goals(held)}.{left}", "", *table]
 
 
@@ -386,11 +386,12 @@ def _crud_table(source: Source, lines: Sequence[CrudLine], counts: Sequence[int]
     for line in (*lines, *(CrudLine(verb, "", {}) for verb in unseen)):
         told = [line.label]
         for indexes in counts:
-            told += [cells.time(source, line.cells.get(indexes), INTEGRATION)] + (
-                [cells.contrast(line.loss(indexes))] if indexes else []
-            )
+            told.append(cells.time(source, line.cells.get(indexes), INTEGRATION))
+            if indexes:
+                loss = line.loss(indexes)
+                told.append("no figure" if line.lacks_a_figure(indexes) else cells.contrast(loss))
         body.append(told)
-    return tables.markdown(columns, body)
+    return markdown.table(columns, body)
 
 
 def _several_threads() -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from run_benches.analysis import figures
 from run_benches.analysis.ladder import ALONE, RUNGS, Rung, share
-from run_benches.render import cells, tables
+from run_benches.render import cells, markdown
 from run_benches.render.source import Source
 
 LAYER = "ladder"
@@ -53,7 +53,7 @@ def _added_table(climbs: _Climbs) -> list[str]:
         ["**the request, by time**", *(_whole(rungs, "wall") for rungs in climbs.values())],
     ]
     body = [[f"`{name}`", *(_added_cell(rungs, name) for rungs in climbs.values())] for name in seen]
-    return tables.markdown(["rung", *(f"{request.upper()}>" for request in climbs)], [*whole, *body])
+    return markdown.table(["rung", *(f"{request.upper()}>" for request in climbs)], [*whole, *body])
 
 
 def _whole(rungs: Sequence[Rung], clock: str) -> str:
@@ -94,4 +94,4 @@ def _table(rungs: Sequence[Rung]) -> list[str]:
                 cells.allocations(rung.row),
             ]
         )
-    return tables.markdown(["rung", "what one operation is", "time of one request>", "adds>", "allocations>"], body)
+    return markdown.table(["rung", "what one operation is", "time of one request>", "adds>", "allocations>"], body)

@@ -7,7 +7,7 @@ layer.
 from typing import Any
 
 from run_benches.analysis import figures
-from run_benches.render import tables
+from run_benches.render import markdown
 from run_benches.render.source import Source, marked, origin, told_by
 from run_benches.store.loads import Checked, LoadCell
 
@@ -68,7 +68,7 @@ def _table(found: dict[str, LoadCell], name: str) -> list[str]:
     measures = list(dict.fromkeys(measure for one in told.values() for measure in one))
     body = [["outcome", *(f"**{check.failure}**" if check.failure else "right" for check in checks.values())]]
     body += [[measure, *(_value(one.get(measure)) for one in told.values())] for measure in measures]
-    return tables.markdown(["", *(f"{kind}>" for kind in checks)], body)
+    return markdown.table(["", *(f"{kind}>" for kind in checks)], body)
 
 
 def _value(value: Any) -> str:

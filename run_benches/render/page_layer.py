@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from run_benches.analysis.held import Held
 from run_benches.analysis.row import Row
-from run_benches.render import cells, layer_pictures, peers, tables
+from run_benches.render import cells, layer_pictures, markdown, peers
 from run_benches.render.pictures import threads_on_cores
 from run_benches.render.source import Source
 
@@ -63,7 +63,7 @@ _OWN = "The ratio is the other row's time over that of the row: what ours takes 
 def floor_table(held: Sequence[Held]) -> list[str]:
     """Rows against what they are held against, with goal and aim as numbers."""
     columns = ["row", "held against", "its time / ours [95 % interval]>", "tuples>", "goal>", "aim>", "verdict"]
-    return tables.markdown(columns, [_floor_cells(one) for one in held])
+    return markdown.table(columns, [_floor_cells(one) for one in held])
 
 
 def _floor_cells(held: Held) -> list[str]:
@@ -114,7 +114,7 @@ def _rows_table(source: Source, kind: _Kind, rows: Iterable[Row]) -> list[str]:
     columns += ["allocations>", *(["counted in one operation"] if counted else [])]
     body = [_cells(source, row, counted) for row in wanted]
     title = f"{threads_on_cores(source.found.machine, threads)}, counted in {unit}{', by CPU time' if clock == 'cpu' else ''}"
-    return [f"**{title}**", "", *tables.markdown(columns, body), ""]
+    return [f"**{title}**", "", *markdown.table(columns, body), ""]
 
 
 def _cells(source: Source, row: Row, counted: bool) -> list[str]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from run_benches.analysis import figures, load_findings
 from run_benches.analysis.load_findings import RequestStep
-from run_benches.render import load_comparison_report, load_page, load_pictures, page_ladder, tables
+from run_benches.render import load_comparison_report, load_page, load_pictures, markdown, page_ladder
 from run_benches.render.source import Source, Stored, marked, origin, told_by
 from run_benches.store import loads
 from run_benches.store.loads import LoadRun
@@ -68,15 +68,9 @@ def _turns(source: Source) -> list[str]:
     if not source.compared:
         return []
     found = ["## In turns", "", _IN_TURNS, ""]
-    columns = [column.title + (">" if column.right else "") for column in load_comparison_report.COLUMNS]
     for name, compared in source.compared.items():
-        lines = [
-            f"### {load_comparison_report.title(compared)}",
-            "",
-            *tables.markdown(columns, load_comparison_report.body(compared)),
-            "",
-            *load_comparison_report.sentences(compared),
-        ]
+        told = load_comparison_report.section(compared)
+        lines = [f"### {told.title}", "", *markdown.table(told.columns, told.body), "", *told.sentences]
         found += _block([compared], f"comparison {name}", lines)
     return found
 
@@ -103,7 +97,7 @@ def _limits(load: LoadRun) -> list[str]:
         ]
         for one in found
     ]
-    return ["## What limits it", "", *tables.markdown(columns, body)] if found else []
+    return ["## What limits it", "", *markdown.table(columns, body)] if found else []
 
 
 def _share(share: float | None) -> str:
@@ -137,7 +131,7 @@ def _beside(source: Source) -> list[str]:
         _BESIDE,
         "",
         *unlike,
-        *tables.markdown(columns, [_line(step) for step in found]),
+        *markdown.table(columns, [_line(step) for step in found]),
     ]
 
 

@@ -13,7 +13,7 @@ from run_benches.analysis.findings import Findings
 from run_benches.analysis.row import Made, house_order
 from run_benches.calibrate.error_rates import ErrorRates
 from run_benches.progress import duration
-from run_benches.render import calibration_pictures, calibration_report, cells, conclusions, tables
+from run_benches.render import calibration_pictures, calibration_report, cells, conclusions, markdown
 from run_benches.render.source import Source, marked, revision
 from run_benches.store.loads import LoadRun
 
@@ -181,7 +181,7 @@ def _cross_checks(machines: Sequence[Findings]) -> list[str]:
         for check in checks
         for kind, _, words in (told.partition(": ") for told in check.found)
     ]
-    return [*tables.markdown(["rule", "looked at>", "found against it>"], body), "", *lines]
+    return [*markdown.table(["rule", "looked at>", "found against it>"], body), "", *lines]
 
 
 def _run(source: Source) -> list[str]:
@@ -206,7 +206,7 @@ def _run_table(run: Made) -> list[str]:
     machine = {
         cells.words(name): cells.plain(value) for name, value in (run.machine.identity | run.machine.recorded).items()
     }
-    return tables.markdown(["", ""], [[name, value] for name, value in (facts | machine).items()])
+    return markdown.table(["", ""], [[name, value] for name, value in (facts | machine).items()])
 
 
 def _engine(source: Source) -> list[str]:
@@ -217,7 +217,7 @@ def _engine(source: Source) -> list[str]:
     lines: list[str] = []
     for options_text, sharing in shared.items():
         body = [[f"`{name}`", cells.plain(value)] for name, value in json.loads(options_text).items()]
-        lines += _folded(", ".join(sharing), tables.markdown(["option", "value"], body))
+        lines += _folded(", ".join(sharing), markdown.table(["option", "value"], body))
     return [
         "## The engine as it ran",
         "",
@@ -246,7 +246,7 @@ def _runs_used(source: Source) -> list[str]:
         body.append(["our own error rates", revision(found.commit, found.dirty), "", f"{found.hours:g} h", ""])
     columns = ["what", "revision", "started", "took>", "how much"]
     words = f"{figures.plural(len(body), 'stored run')}, each committed below `baselines/`."
-    return ["## The runs of these pages", "", *source.block("runs", [words, "", *tables.markdown(columns, body)])]
+    return ["## The runs of these pages", "", *source.block("runs", [words, "", *markdown.table(columns, body)])]
 
 
 def _line_of_layer(layer: str, found: Findings) -> list[str]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from run_benches.analysis import figures
 from run_benches.analysis.peers import PeerRow
 from run_benches.analysis.row import Row
-from run_benches.render import cells, tables
+from run_benches.render import cells, markdown
 from run_benches.render.pictures import threads_on_cores
 from run_benches.render.source import Source
 
@@ -45,7 +45,7 @@ def _compact(source: Source, found: Sequence[PeerRow]) -> list[str]:
     for layer, peer in dict.fromkeys((side.ours.layer, side.theirs.subject) for side in found):
         of = [side for side in found if (side.ours.layer, side.theirs.subject) == (layer, peer)]
         body.append([source.link(layer, layer), f"`{peer}`", str(len(of)), *_outcomes(of), *_ends(of)])
-    return tables.markdown(columns, body)
+    return markdown.table(columns, body)
 
 
 def _outcomes(found: Sequence[PeerRow]) -> list[str]:
@@ -97,7 +97,7 @@ def _table(source: Source, found: Sequence[PeerRow], threads: int) -> Iterator[s
     for ours in dict.fromkeys(side.ours.id for side in wanted):
         of = [side for side in wanted if side.ours.id == ours]
         body += [_cells(source, of[0].ours, None, sized), *(_cells(source, side.theirs, side, sized) for side in of)]
-    yield from (f"**{threads_on_cores(source.found.machine, threads)}**", "", *tables.markdown(columns, body), "")
+    yield from (f"**{threads_on_cores(source.found.machine, threads)}**", "", *markdown.table(columns, body), "")
 
 
 def _cells(source: Source, row: Row, side: PeerRow | None, sized: bool) -> list[str]:

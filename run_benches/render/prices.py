@@ -9,7 +9,7 @@ that both hold at once in 95 % of runs. What lacks a figure is not measured, and
 
 from run_benches.analysis import figures
 from run_benches.analysis.prices import PAYING, BreakEven, Lookup, Write, break_even
-from run_benches.render import cells, tables
+from run_benches.render import cells, markdown
 from run_benches.render.pictures import threads_on_cores
 from run_benches.render.source import Source
 from run_benches.stats.estimates import Estimate
@@ -59,7 +59,7 @@ def _writes_table(found: list[Write]) -> list[str]:
         base, each = write.cells[0], write.each()
         added = [_estimate(write.added(count)) if count in write.cells else "" for count in counts]
         body.append([f"`{write.name}`", cells.spread(base), _estimate(each), *added])
-    return tables.markdown(columns, body)
+    return markdown.table(columns, body)
 
 
 def _lookups_table(source: Source) -> list[str]:
@@ -71,7 +71,7 @@ def _lookups_table(source: Source) -> list[str]:
         "pays from look-ups a write>",
         "that is",
     ]
-    return tables.markdown(columns, [_lookup_cells(source, lookup) for lookup in source.found.lookups])
+    return markdown.table(columns, [_lookup_cells(source, lookup) for lookup in source.found.lookups])
 
 
 def _lookup_cells(source: Source, lookup: Lookup) -> list[str]:

@@ -17,7 +17,7 @@ from run_benches.analysis import figures
 from run_benches.analysis.figures import Spread
 from run_benches.analysis.findings import Findings
 from run_benches.analysis.series import AXES, LAYER, THREADS, Series
-from run_benches.render import cells, pictures, tables
+from run_benches.render import cells, markdown, pictures
 from run_benches.render.pictures import INK, PALE, SERIES, Picture
 from run_benches.render.source import Source
 
@@ -53,7 +53,7 @@ def _speed_ups(source: Source) -> list[str]:
         for one in found
     ]
     columns = ["operation", "time with one thread>", *(f"{_place(found[0], x)}>" for x in several)]
-    return [*tables.markdown(columns, body), ""] if found else []
+    return [*markdown.table(columns, body), ""] if found else []
 
 
 def _speed_up(one: Series, x: float) -> str:
@@ -100,7 +100,7 @@ def _table(source: Source, found: Sequence[Series]) -> list[str]:
         row = next(iter(one.rows.values()))
         told = [cells.time(source, one.rows[x], LAYER) if x in one.rows else "no such row" for x in xs]
         body.append([f"`{one.name}`<br>{row.bench.facts.op}", *told])
-    return tables.markdown(columns, body)
+    return markdown.table(columns, body)
 
 
 def _place(one: Series, x: float) -> str:

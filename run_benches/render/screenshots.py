@@ -122,5 +122,5 @@ def of_load_page(tested: Mapping[str, LoadRun]) -> Screenshot | None:
         "load-page.png",
         1280,
         1900,
-        load_page.markdown(run, drawn) + values + "".join(path.read_text(encoding="utf-8") for path in sources),
+        load_page.page(run, drawn) + values + "".join(path.read_text(encoding="utf-8") for path in sources),
     )

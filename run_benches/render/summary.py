@@ -17,31 +17,30 @@ from run_benches.analysis.row import DRIVER, FLOOR, Row, absence, is_part_of_a_m
 from run_benches.analysis.series import Series
 from run_benches.errors import Exit
 from run_benches.progress import duration
-from run_benches.render import bottlenecks, tables
-from run_benches.render.tables import Column
+from run_benches.render import bottlenecks, terminal
 
 LAYER_COLUMNS = (
-    Column("row"),
-    Column("time an operation", right=True),
-    Column("threads", right=True),
-    Column("floor / ours [95 %]", right=True),
-    Column("goal", spared=True),
-    Column("between processes", right=True, spared=True),
-    Column("rate", right=True, spared=True),
+    "row",
+    "time an operation>",
+    "threads>",
+    "floor / ours [95 %]>",
+    "goal?",
+    "between processes>?",
+    "rate>?",
 )
 FOLDED = (FLOOR, DRIVER)
 """Rows that are there for others to be held against: their figures are in the ratios."""
 
 MACRO_COLUMNS = (
-    Column("row"),
-    Column("rate", right=True),
-    Column("of"),
-    Column("p50", right=True),
-    Column("p99", right=True, spared=True),
-    Column("slowest", right=True, spared=True),
-    Column("p95", right=True, spared=True),
-    Column("p99.9", right=True, spared=True),
-    Column("threads", right=True, spared=True),
+    "row",
+    "rate>",
+    "of",
+    "p50>",
+    "p99>?",
+    "slowest>?",
+    "p95>?",
+    "p99.9>?",
+    "threads>?",
 )
 
 
@@ -75,7 +74,7 @@ def layer_table(found: Findings, layer: str) -> str:
     """The rows of a layer; those of floors and drivers are counted, not shown."""
     held = {one.row.id: one for one in found.held_of(layer)}
     shown, title = _unfolded(found, layer)
-    return tables.render(title, LAYER_COLUMNS, [_layer_cells(row, held.get(row.id)) for row in shown])
+    return terminal.table(title, LAYER_COLUMNS, [_layer_cells(row, held.get(row.id)) for row in shown])
 
 
 def _unfolded(found: Findings, layer: str) -> tuple[list[Row], str]:
@@ -93,7 +92,7 @@ def _layer_cells(row: Row, held: Held | None) -> list[str]:
     facts, measured = row.bench.facts, row.measured
     name, threads = row.id.partition("/")[2], str(facts.threads)
     if measured is None:
-        return [name, _state(row.bench.state), threads, _ratio(held), _goal(held), "no figure", "no figure"]
+        return [name, _no_figure(row), threads, _ratio(held), _goal(held), "no figure", "no figure"]
     around = figures.time_range(measured.low, measured.high) if measured.count > 1 else "1 process"
     around += f"; {row.remark}" if row.remark else ""
     clock = " CPU" if facts.clock == "cpu" else ""
@@ -104,30 +103,30 @@ def _layer_cells(row: Row, held: Held | None) -> list[str]:
 def scaling_table(found: Findings) -> str:
     """A line for each series: its ends, and the law of its growth."""
     lines = [words for along in found.series.values() for one in along for words in _series(one)]
-    return "\n".join([tables.styled(series.LAYER, "bold"), *lines]) + "\n"
+    return "\n".join([terminal.styled(series.LAYER, "bold"), *lines]) + "\n"
 
 
 def _series(one: Series) -> Iterator[str]:
     ends = [(x, row.measured.middle) for x, row in one.rows.items() if row.measured]
     if not ends:
-        yield tables.wrapped(f"{one.name} by {one.axis}: {figures.NOT_RUN}")
+        yield terminal.wrapped(f"{one.name} by {one.axis}: {figures.NOT_RUN}")
         return
     told = ", ".join(
         f"{figures.time(time_ns)} at {figures.round_amount(x)}" for x, time_ns in dict.fromkeys((ends[0], ends[-1]))
     )
-    yield tables.wrapped(f"{one.name} by {one.axis}: {told}; {one.words}")
+    yield terminal.wrapped(f"{one.name} by {one.axis}: {told}; {one.words}")
 
 
 def macro_table(found: Findings) -> str:
     """The workloads: a line for each kind of operation, or one for a workload that times none by itself."""
     shown, title = _unfolded(found, workloads.LAYER)
-    return tables.render(title, MACRO_COLUMNS, [line for row in shown for line in _macro_lines(row)])
+    return terminal.table(title, MACRO_COLUMNS, [line for row in shown for line in _macro_lines(row)])
 
 
 def _macro_lines(row: Row) -> Iterator[list[str]]:
     facts, measured = row.bench.facts, row.measured
     name, threads = row.id.partition("/")[2], str(facts.threads)
-    rate = figures.rate(measured.middle, facts.unit, facts.units_per_operation) if measured else _state(row.bench.state)
+    rate = figures.rate(measured.middle, facts.unit, facts.units_per_operation) if measured else _no_figure(row)
     tails = workloads.tails(row)
     for tail in tails:
         p50, p95, p99, p999 = (
@@ -141,17 +140,24 @@ def _macro_lines(row: Row) -> Iterator[list[str]]:
 
 def _peers(found: Findings) -> str:
     """Wins and losses, a line for each other that was measured."""
-    lines = [tables.wrapped(words.replace("`", "")) for words in peers.census(found.peers)]
-    return "\n".join([tables.styled("side by side with others", "bold"), *lines, ""]) if lines else ""
+    lines = [terminal.wrapped(words.replace("`", "")) for words in peers.census(found.peers)]
+    return "\n".join([terminal.styled("side by side with others", "bold"), *lines, ""]) if lines else ""
 
 
 def _missed(found: Findings) -> str:
     """The goals that are missed; in a narrow terminal the tables have no room for them."""
     rule = bottlenecks.floors_missed(found)
-    lines = [tables.wrapped(f"{spot.row}: {spot.told}") for spot in rule.found]
+    lines = [terminal.wrapped(f"{spot.row}: {spot.told}") for spot in rule.found]
     return (
-        "\n".join([tables.styled("goals missed, by the time to lose for certain", "bold"), *lines, ""]) if lines else ""
+        "\n".join([terminal.styled("goals missed, by the time to lose for certain", "bold"), *lines, ""])
+        if lines
+        else ""
     )
+
+
+def _no_figure(row: Row) -> str:
+    """Returns the state of a row without a figure; of one that ran, what it left is invalid."""
+    return "invalid" if row.bench.state == "ran" else _state(row.bench.state)
 
 
 def _state(state: str) -> str:
@@ -176,13 +182,13 @@ def _goal(held: Held | None) -> str:
 def crud_table(found: Findings, threads: int) -> str:
     """The verbs by the number of indexes, each with what it loses against none."""
     counts = found.index_counts
-    columns = [Column(figures.plural(threads, "thread"))]
+    columns = [figures.plural(threads, "thread")]
     for count in counts:
-        spared = 0 < count < max(counts)
-        columns.append(Column(figures.plural(count, "index"), right=True, spared=spared))
-        columns += [Column("longer by", right=True, spared=spared)] if count else []
+        marks = ">?" if 0 < count < max(counts) else ">"
+        columns.append(figures.plural(count, "index") + marks)
+        columns += [f"longer by{marks}"] if count else []
     body = [_crud_cells(line, counts) for line in found.crud[threads]]
-    return tables.render("integration: time by the number of indexes; longer than without [95 %]", columns, body)
+    return terminal.table("integration: time by the number of indexes; longer than without [95 %]", columns, body)
 
 
 def _crud_cells(line: CrudLine, counts: list[int]) -> list[str]:
@@ -190,8 +196,9 @@ def _crud_cells(line: CrudLine, counts: list[int]) -> list[str]:
     for count in counts:
         row, loss = line.cells.get(count), line.loss(count)
         measured = row.measured if row else None
-        cells.append(figures.time(measured.middle) if measured else _state(row.bench.state) if row else "no such row")
-        cells += [figures.contrast(loss) if loss else "no turns" if row else "no such row"] if count else []
+        cells.append(figures.time(measured.middle) if measured else _no_figure(row) if row else "no such row")
+        why_none = "no figure" if line.lacks_a_figure(count) else "no turns" if row else "no such row"
+        cells += [figures.contrast(loss) if loss else why_none] if count else []
     return cells
 
 
@@ -207,8 +214,10 @@ def _troubles(found: Findings) -> str:
             kind = one.kind if one.kind in ("ratio", "family") else "row"
             layer, reason = one.id.partition("/")[0], absence(one.state, one.reasons)
             told.setdefault((kind, layer, reason), []).append(one.id)
-    lines = [tables.wrapped(words) for key, ids in told.items() for words in _absences(*key, ids)]
-    lines += [tables.wrapped(f"{row.id}: run again: {refusal}") for row in found.rows for refusal in row.bench.refusals]
+    lines = [terminal.wrapped(words) for key, ids in told.items() for words in _absences(*key, ids)]
+    lines += [
+        terminal.wrapped(f"{row.id}: run again: {refusal}") for row in found.rows for refusal in row.bench.refusals
+    ]
     return "\n".join([*lines, ""]) if lines else ""
 
 
@@ -219,7 +228,7 @@ def _absences(kind: str, layer: str, reason: str, ids: Sequence[str]) -> list[st
 
 
 def _contradictions(found: Findings) -> str:
-    lines = [tables.wrapped(words) for check in found.checks for words in check.found]
+    lines = [terminal.wrapped(words) for check in found.checks for words in check.found]
     return "\n".join([*lines, ""]) if lines else ""
 
 

@@ -5,8 +5,10 @@ import math
 
 from run_benches.compare import attribution
 from run_benches.stats import judge
+from run_benches.stats.judge import AllocationVerdict
 from run_benches.store.comparisons import (
     SCHEMA,
+    Allocations,
     ComparedRow,
     ComparedSide,
     Comparison,
@@ -123,3 +125,84 @@ def comparison(
 def control(kind: str = "sentinel", change: float = 0.0) -> Control:
     """A with itself."""
     return Control("row" if kind == "row" else "sentinel", points(change))
+
+
+def counted(verdict: AllocationVerdict, a: float, b: float) -> ComparedRow:
+    """A row whose allocations passed the limit of 4."""
+    found = unjudged("judged", "screen, pair 1: it ended")
+    found.allocations = Allocations(verdict, a, b, 4.0)
+    return found
+
+
+def ladder(request: str, **changes: tuple[float, float]) -> dict[str, ComparedRow]:
+    """Rungs by their time in nanoseconds and their change."""
+    return {f"ladder/{request}/strata/{rung}": row(change, a_ns=a_ns) for rung, (a_ns, change) in changes.items()}
+
+
+AGAIN, OUTLYING = "storage/get/strata/sst", "query/find/strata/hash"
+
+
+def changed() -> Comparison:
+    """Rows of every verdict and of every other end; one that was run again, one that was tried before, one with an
+    outlier, one at its margin, one whose margin is a nanosecond, and some that say what else was counted."""
+    counts = Witness((1000.0, 1049.0), (2.0, 3.0), {"bytes_written": (100.0, 100.5), "flushes": (10.0, 8.0)})
+    rows = {
+        AGAIN: row(0.08),
+        "storage/get/strata/memtable": screened(0.012, 0.005),
+        "indexes/hash_lookup/strata/100_entries": row(0.051, 0.01, witness=counts),
+        "transaction/create/strata/2_indexes": row(0.06),
+        OUTLYING: row(-0.07),
+        "query/find/strata/tree": row(0.0199, scatter=0.02),
+        "query/sort/strata/tree": row(0.03, scatter=0.1),
+        "encoding/decode/strata/1_KB": row(0.001),
+        "encoding/decode/strata/1_byte": row(0.0, a_ns=20.0),
+        "encoding/key/strata/number": unjudged("identical", "same bytes"),
+        "encoding/key/strata/text": unjudged("identical", "same bytes"),
+        "ingress/get/strata/cached": row(0.02, scatter=0.05),
+        "locking/acquire/strata/free": screened(),
+        "streams/append/strata/soft": unjudged("invalid", "a side failed"),
+        "feed/deliver/strata/one": unjudged("not_run", "the budget was spent"),
+        "handlers/get/strata/1": unjudged("one_side", "only in main"),
+        "storage/get/floor/sst": unjudged("left_out", "runs none of our code"),
+    }
+    rows |= ladder("create", storage=(800, 0.08), transaction=(1280, 0.1), handlers=(4000, 0.01), tcp=(20_000, 0.0))
+    rows |= ladder("get", storage=(800, 0.08), transaction=(1000, -0.05))
+    rows |= ladder("list", storage=(800, 0.0), handlers=(1000, 0.05))
+    rows["encoding/decode/strata/1_byte"].margin = 0.05
+    rows[OUTLYING].pairs[3].effect = 2.3
+    rows[AGAIN].set_aside = points(0.25, pairs=2)
+    rows[AGAIN].earlier, rows[AGAIN].pairs = points(0.03, 0.1), points(0.08, first=1006)
+    found = comparison(rows)
+    found.design.reruns, found.design.tries = {AGAIN: [7, 8]}, 2
+    return found
+
+
+def every_ending() -> dict[str, Comparison]:
+    """Comparisons with every verdict, with none that differs, with more allocations, with an alarm, and one that was
+    interrupted."""
+    same = {"storage/get/strata/sst": row(0.001)}
+    allocations = {
+        "transaction/create/strata/0": counted("more allocations", 4.0, 5.0),
+        "storage/put/strata/1": counted("more allocations", 0.0, 5.0),
+        "query/find/strata/1": counted("fewer allocations", 5.0, 4.0),
+    }
+    return {
+        "changed": changed(),
+        "same": comparison(dict(same)),
+        "allocations": comparison(dict(same) | allocations),
+        "alarm": comparison(dict(same), {"harness/scan/bytes/1_MB": control(change=0.09)}),
+        "interrupted": comparison(dict(same), complete=False),
+    }
+
+
+def without_a_verdict() -> list[Comparison]:
+    """Comparisons of which not all was judged, or nothing, or whose controls are missing."""
+    same, id = row(0.001), "storage/get/strata/memtable"
+    return [
+        *(comparison({"storage/get/strata/sst": row(0.001), id: unjudged(state)}) for state in UNJUDGED),
+        comparison({id: unjudged("left_out", "not chosen")}),
+        comparison({id: same}, {}),
+    ]
+
+
+UNJUDGED: tuple[RowState, ...] = ("invalid", "not_run")

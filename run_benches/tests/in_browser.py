@@ -42,7 +42,7 @@ def test_the_report_is_whole_and_fits(width: int, tmp_path: Path) -> None:
 def test_the_page_of_a_load_test_is_whole_and_fits(width: int, tmp_path: Path) -> None:
     run = a_load_run()
     drawn = load_pictures.pictures(run)
-    looked_at(load_page.markdown(run, drawn), drawn, width, tmp_path)
+    looked_at(load_page.page(run, drawn), drawn, width, tmp_path)
 
 
 def looked_at(markdown: str, drawn: Sequence[Picture], width: int, tmp_path: Path) -> None:

@@ -14,23 +14,23 @@ def contrast(middle: float, spread: float, count: int = 8) -> Contrast:
     return Contrast(tuple(math.log(middle) + spread * (n - (count - 1) / 2) / count for n in range(count)))
 
 
-def test_a_difference_for_certain_is_told_with_its_interval() -> None:
-    assert contrast(1.5, 0.02).verdict() == "differ"
-    told = figures.contrast(contrast(1.5, 0.02))
-    assert told.startswith("+50 % [+49 %, +5") and told.endswith(" %]")
-    assert figures.contrast(contrast(0.8, 0.02)).startswith("-20 % [-2")
-
-
-def test_the_same_is_said_only_within_the_margin() -> None:
-    assert figures.contrast(contrast(1.001, 0.01)).startswith("same within 2 % [")
-    assert contrast(1.001, 0.2).verdict() == "not resolved"
-    assert figures.contrast(contrast(1.001, 0.2)).startswith("not resolved [-")
-
-
-def test_too_few_tuples_are_no_verdict() -> None:
-    few = contrast(1.5, 0.0, count=5)
-    assert few.verdict() == "not resolved"
-    assert figures.contrast(few) == "not resolved (5 tuples: too few for an interval)"
+@pytest.mark.parametrize(
+    ("middle", "spread", "count", "verdict", "words"),
+    [
+        (1.5, 0.02, 8, "differ", "+50 % ["),
+        (0.8, 0.02, 8, "differ", "-20 % ["),
+        (1.001, 0.01, 8, "same", "same within 2 % ["),
+        (1.001, 0.2, 8, "not resolved", "not resolved ["),
+        (1.5, 0.0, 5, "not resolved", "not resolved (5 tuples"),
+    ],
+)
+def test_a_difference_is_told_with_its_interval_or_as_not_resolved_never_as_a_number_alone(
+    middle: float, spread: float, count: int, verdict: str, words: str
+) -> None:
+    found = contrast(middle, spread, count)
+    assert found.verdict() == verdict and figures.contrast(found).startswith(words)
+    assert figures.factor(found).startswith("not resolved") == (verdict == "not resolved")
+    assert (found.ratio().low is None) == (count < 6)
 
 
 def test_intervals_that_hold_together_are_wider() -> None:

@@ -90,8 +90,9 @@ def test_what_the_screen_decides_needs_no_fresh_pair_and_what_it_leaves_open_get
     assert set(drawn.judgements) == set(ROWS)
 
 
-def test_too_few_rounds_are_no_comparison() -> None:
+def test_too_few_rounds_are_no_comparison_and_no_decision() -> None:
     assert list(error_rates.comparisons(cells(PAIRS - 1, 0.05), RULES, random.Random(1))) == []
+    assert list(error_rates.decisions(cells(15, 0.05), RULES, random.Random(1))) == []
 
 
 def test_rows_that_did_not_change_are_called_changed_at_most_as_often_as_promised() -> None:
@@ -152,10 +153,6 @@ def test_a_round_that_was_cut_off_is_left_out() -> None:
     assert (cut.rounds, cut.false_alarms, cut.power) == (whole.rounds, whole.false_alarms, whole.power)
 
 
-def test_a_layer_with_too_few_rounds_is_not_decided() -> None:
-    assert list(error_rates.decisions(cells(15, 0.05), RULES, random.Random(1))) == []
-
-
 def test_every_part_of_a_pool_is_in_the_results(results: ErrorRates) -> None:
     quiet = results.conditions["quiet"]
     assert (quiet.rounds, quiet.rows, quiet.comparisons) == (4 * PAIRS, 6, 4)
@@ -212,7 +209,7 @@ def test_a_goal_with_two_ends_is_missed_beyond_either() -> None:
 def test_a_pool_of_nothing_promises_nothing() -> None:
     empty = error_rates.results(Pool(origin(), []), RULES)
     assert {goal.state for goal in empty.goals} == {"not enough data"} and not empty.conditions and not empty.plants
-    assert calibration_pictures.pictures(empty) == []
+    assert calibration_pictures.pictures(empty) == [] and "\n* " not in calibration_report.sentence(empty)
 
 
 @pytest.mark.parametrize(
@@ -224,15 +221,10 @@ def test_bounds_of_few_trials_are_exact(count: int, of: int, at_least: float, at
     assert found.at_least == pytest.approx(at_least, abs=1e-4) and found.at_most == pytest.approx(at_most, abs=1e-4)
 
 
-def test_no_trial_has_no_bound() -> None:
+def test_no_trial_has_no_bound_and_rates_are_told_with_counts_and_bounds() -> None:
     assert error_rates.rate(0, 0) == Rate(0, 0, None, None)
-    assert calibration_report.counted(error_rates.rate(0, 0)) == "no data"
-
-
-def test_rates_are_told_with_counts_and_bounds() -> None:
-    assert calibration_report.counted(error_rates.rate(0, 59)) == "0 of 59: at most 5.0 %"
-    assert calibration_report.counted(error_rates.rate(59, 59)) == "59 of 59: at least 95 %"
-    assert calibration_report.counted(error_rates.rate(3, 59)) == "3 of 59: 1.4 % to 13 %"
+    told = [calibration_report.counted(error_rates.rate(*trials)) for trials in ((0, 0), (0, 59), (59, 59), (3, 59))]
+    assert told == ["no data", "0 of 59: at most 5.0 %", "59 of 59: at least 95 %", "3 of 59: 1.4 % to 13 %"]
 
 
 def test_results_come_back_as_they_were(results: ErrorRates, tmp_path: Path) -> None:
@@ -240,22 +232,13 @@ def test_results_come_back_as_they_were(results: ErrorRates, tmp_path: Path) -> 
     assert serialization.load(ErrorRates, tmp_path / "results.json") == results
 
 
-def test_the_readme_has_a_line_for_each_goal_that_was_counted(results: ErrorRates) -> None:
-    told = calibration_report.sentence(results)
-    assert told.startswith("Pairs of one revision with itself, quiet, load 60 %:\n")
-    assert [line.split(":")[0].removeprefix("* ") for line in told.splitlines()[2:]] == [
-        goal.name for goal in results.goals if goal.rate.of
-    ]
-
-
-def test_the_page_and_the_terminal_tell_the_same_counts(results: ErrorRates) -> None:
-    page, terminal = (
-        "\n".join([*calibration_report.goals(results), *calibration_report.section(results)]),
-        calibration_report.summary(results),
-    )
+def test_the_readme_the_page_and_the_terminal_tell_the_same_counts_of_each_goal(results: ErrorRates) -> None:
+    page = "\n".join([*calibration_report.goals(results), *calibration_report.section(results)])
+    readme, terminal = calibration_report.sentence(results), calibration_report.summary(results)
     for goal in results.goals:
-        assert calibration_report.counted(goal.rate) in page and calibration_report.counted(goal.rate) in terminal
-    assert "| indexes | 5.0 % |" in page
+        counted = calibration_report.counted(goal.rate)
+        assert counted in page and counted in terminal
+        assert (f"* {goal.name}: {counted}" in readme) == bool(goal.rate.of)
 
 
 def test_pictures_are_drawn(results: ErrorRates) -> None:

@@ -1,6 +1,5 @@
 """Load tests from the command line, with a load tool that measures nothing: what is stored, what is said, how it ends."""
 
-import copy
 import json
 import re
 import signal
@@ -9,10 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from run_benches.analysis import figures, load_figures
 from run_benches.measure import load_run
 from run_benches.places import SCENARIOS
-from run_benches.render import load_page
 from run_benches.store import loads
 from run_benches.store.loads import LoadRun
 from run_benches.tests.checkout import Checkout, edited
@@ -144,15 +141,12 @@ def test_a_load_test_is_kept_listed_and_shown(checkout: Checkout) -> None:
     assert checkout.run("load", "baselines").returncode == 2
 
 
-def test_a_result_of_another_format_is_not_read_as_one_of_this(checkout: Checkout) -> None:
-    edited(checkout.root / "bin" / "load_result.json", format=9)
-    assert "format 9, and this version reads 1 to 2" in checkout.complaint("load", "rest-crud")
-
-
-def test_results_of_the_format_before_are_read(checkout: Checkout) -> None:
+def test_results_of_the_format_before_are_read_and_those_of_another_are_not(checkout: Checkout) -> None:
     edited(checkout.root / "bin" / "load_result.json", format=1)
     assert checkout.run("load", "rest-crud").returncode == 0
     assert last(checkout).scenarios["rest-crud"].read()
+    edited(checkout.root / "bin" / "load_result.json", format=9)
+    assert "format 9, and this version reads 1 to 2" in checkout.complaint("load", "rest-crud")
 
 
 def test_scenarios_are_listed_without_a_build(checkout: Checkout) -> None:
@@ -164,21 +158,12 @@ def test_scenarios_are_listed_without_a_build(checkout: Checkout) -> None:
     assert "the build failed" in checkout.complaint("load", "rest-crud")
 
 
-def test_scenarios_with_a_stream_have_a_name_together() -> None:
-    chosen = [scenario.name for scenario in load_run.chosen(["rest-crud", "streams", "consistency"])]
-    assert (
-        chosen[0] == "rest-crud"
-        and {"single-write", "consistency", "tables-beside"} <= set(chosen)
-        and len(chosen) == 11
-    )
-
-
-def test_scenarios_of_a_registry_have_a_name_together() -> None:
-    chosen = [scenario.name for scenario in load_run.chosen(["registry"])]
-    assert chosen and set(chosen) == {file.stem for file in SCENARIOS.glob("registry-*.toml")}
-
-
-def test_it_is_known_which_scenarios_need_nats() -> None:
+def test_scenarios_with_a_stream_and_those_of_a_registry_have_a_name_together_and_some_need_nats() -> None:
+    first, *streams = [scenario.name for scenario in load_run.chosen(["rest-crud", "streams", "consistency"])]
+    assert first == "rest-crud" and {"single-write", "consistency", "tables-beside"} <= set(streams)
+    assert len(streams) == 10, "each is chosen once"
+    registry = {scenario.name for scenario in load_run.chosen(["registry"])}
+    assert registry and registry == {file.stem for file in SCENARIOS.glob("registry-*.toml")}
     assert {scenario.name for scenario in load_run.built_in() if scenario.needs_nats} == {"registry-mixed"}
 
 
@@ -224,164 +209,3 @@ def test_the_page_says_first_what_was_not_run_and_what_is_not_to_be_believed(che
     ]
     assert places == sorted(places)
     assert page.count("<img") == 2 + 2 + 1, "curves and throughput of two scenarios, CPU of all"
-
-
-@pytest.mark.parametrize(
-    ("schedule", "corners"),
-    [
-        ({"shape": "constant", "rate": 5.0, "seconds": 2.0}, [(0, 5), (2, 5)]),
-        ({"shape": "ramp", "rates": [0.0, 10.0, 100.0], "seconds": 4.0}, [(0, 0), (2, 10), (4, 100)]),
-        ({"shape": "step", "rates": [1.0, 2.0], "seconds": 4.0}, [(0, 1), (2, 1), (2, 2), (4, 2)]),
-        (
-            {"shape": "burst", "rate": 9.0, "base": 1.0, "burst_seconds": 2.0, "period_seconds": 3.0, "seconds": 4.0},
-            [(0, 9), (2, 9), (2, 1), (3, 1), (3, 9), (4, 9)],
-        ),
-    ],
-)
-def test_what_was_offered_has_the_corners_of_its_schedule(
-    schedule: dict[str, object], corners: list[tuple[float, float]]
-) -> None:
-    assert [(point.second, point.rate) for point in load_figures.offered(schedule)] == corners
-
-
-def test_the_last_second_is_shown_if_it_is_whole(checkout: Checkout) -> None:
-    checkout.run("load", "rest-crud")
-    found = last(checkout).scenarios["rest-crud"].read()
-    assert found and found.window.seconds == pytest.approx(4.9993, abs=1e-4)
-    assert sum(load_figures.by_second(found)) == found.total.ok, "all five"
-    found.window.seconds = 4.9
-    assert len(load_figures.by_second(found)) == 4
-
-
-def test_a_quantile_without_enough_values_and_one_beyond_all_have_no_number(checkout: Checkout) -> None:
-    result = checkout.root / "bin" / "load_result.json"
-    cells = json.loads(result.read_text())["cells"]
-    cells[0]["response"]["beyond"] = 70
-    cells[0]["response"]["quantiles"][3]["value"] = None
-    edited(result, cells=cells)
-    checkout.run("load", "rest-crud")
-    page = load_page.markdown(last(checkout), [])
-    line = next(line for line in page.splitlines() if line.startswith("| get one | 3"))
-    assert "| > max |" in line and "| > max (" in line and f"| {load_page.TOO_FEW} |" in line
-
-
-def test_what_a_stream_was_asked_is_on_the_page(checkout: Checkout) -> None:
-    assert checkout.run("load", "throughput-read").returncode == 0
-    run = last(checkout)
-    [cell] = run.scenarios.values()
-    assert cell.result
-    result = copy.deepcopy(cell.result)
-    operation, measured = result["scenario"]["operations"][0], result["cells"][0]
-    operation |= {
-        "acknowledges": {"partition": "/partition", "offset": "/offset"},
-        "items": {"count": 100, "each": "{n}"},
-    }
-    result["scenario"]["data"] = {"stream": "Click"}
-    measured["counts"] |= {"refused": 7}
-    result["total"] |= {"refused": 7}
-    stage = {name: result[name] for name in ("cells", "total", "throughput")} | {
-        "window": {"seconds": 5.0, "arrivals_seconds": 5.0}
-    }
-    result["stages"] = [stage, stage]
-    result["scenario"]["load"]["stages"] = [{"users": 32, "seconds": 5.0}, {"users": 400, "seconds": 5.0}]
-    result["promises"] = {"gapless": {"checked": 4000, "wrong": 0}, "in_place": {"checked": 3999, "wrong": 1}}
-    result["kills"] = [3, 5]
-    result["scenario"]["subscribers"] = [{"count": 4, "path": "/Click?stream=sse"}]
-    came = {
-        "due": 400,
-        "due_in_warm_up": 0,
-        "missing": 1,
-        "repeated": 2,
-        "unanswered": 0,
-        "ended": 0,
-        "lag": measured["service"],
-        "lag_from_start": None,
-    }
-    result["subscribers"] = {"requests_at_least": 4, "requests_at_most": 4, "kinds": [came]}
-    bounds: dict[str, object] = {
-        "refused_at_least": 0.01,
-        "refused_at_most": 0.0,
-        "goodput": {"of_stages": [1, 3], "at_least": 0.9},
-        "lag": {"quantile": 0.99, "at_most_ms": 20.0},
-    }
-    result["objectives"] = [
-        {"objective": {"stage": 2, "bound": {kind: limits}}, "measured": 0.5, "outcome": "pass"}
-        for kind, limits in bounds.items()
-    ]
-    cell.result = result
-    page = load_page.markdown(run, [])
-    ok, seconds = measured["counts"]["ok"], result["window"]["seconds"]
-    for words in (
-        f"| {operation['name']} | {figures.amount(ok / seconds)} | {figures.amount(100 * ok / seconds)} |",
-        "| ok | refused | failed |",
-        "| 2 | 400 | 5.00 s |",
-        "stage 2: at least 1 % refused, measured 50 %",
-        "stage 2: at least 90 % of the right answers a second of stage 1 and 3",
-        "p99 from an append or a message to each subscriber at most 20 ms",
-        "The server was killed 2 times, with 3, 5 requests in flight.",
-        "| S2: acknowledged events at their offsets, byte for byte | 3999 | 1 |",
-        "| `/Click?stream=sse` | 4 | 400 |",
-    ):
-        assert words in page, (words, page)
-    read = cell.read()
-    assert read
-    assert len(load_figures.by_second(read)) == 10, "five of each stage"
-
-
-def test_what_came_of_messages_is_on_the_page(checkout: Checkout) -> None:
-    assert checkout.run("load", "throughput-read").returncode == 0
-    run = last(checkout)
-    [cell] = run.scenarios.values()
-    assert cell.result
-    result = copy.deepcopy(cell.result)
-    lag = result["cells"][0]["service"]
-    counts = {
-        "answered": 1200,
-        "answered_in_warm_up": 20,
-        "unanswered": 6,
-        "targets": 1_640_000,
-        "delivered": 1_639_990,
-        "absent": 7,
-        "pending": 3,
-        "failed": 0,
-    }
-    came = {
-        "received": 1_639_991,
-        "lost": 1,
-        "doubled": 2,
-        "stray": 4,
-        "of_unanswered": 0,
-        "lagged": 1,
-        "ended": 0,
-        "lag": lag,
-        "last_lag": lag,
-    }
-    fan_outs = [
-        {"up_to": 100, "answered": 400, "received": 39_990, "last_lag": lag},
-        {"up_to": 3000, "answered": 799, "received": 1_597_000, "last_lag": None},
-        {"up_to": None, "answered": 1, "received": 3001, "last_lag": lag},
-    ]
-    result["multicasts"] = counts | came | {"by_fan_out": fan_outs}
-    result["processes"]["server"] = {"user_seconds": 8.0, "system_seconds": 1.02}
-    result["objectives"] = [
-        {
-            "objective": {"bound": {"last_lag": {"quantile": 0.99, "at_most_ms": 100.0}}},
-            "measured": 36.5,
-            "outcome": "pass",
-        }
-    ]
-    cell.result = result
-    page = load_page.markdown(run, [])
-    rate, mean = figures.amount(1_639_991 / result["window"]["seconds"]), figures.time(lag["mean"])
-    for words in (
-        "p99 from a message to its last subscriber at most 100 ms, measured 36.5 ms",
-        "| messages | targets | received | lost | doubled | stray | absent | pending | failed | unanswered | deliveries/s | server CPU per delivery |",
-        f"| 1200 | 1640000 | 1639991 | 1 | 2 | 4 | 7 | 3 | 0 | 6 | {rate} | 5.50 us |",
-        f"| each | 1200 | 1639991 | {mean} |",
-        f"| the last of up to 100 targets | 400 | 39990 | {mean} |",
-        f"| the last of up to 3000 targets | 799 | 1597000 | {figures.NOT_RUN} |",
-        f"| the last of more than 3000 targets | 1 | 3001 | {mean} |",
-    ):
-        assert words in page, (words, page)
-    result["processes"]["server"] = None
-    assert f"| {rate} | {figures.NOT_RUN} |" in load_page.markdown(run, []), "of a server that it did not start"

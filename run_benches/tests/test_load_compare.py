@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from run_benches import serialization
 from run_benches.analysis.findings import Findings
 from run_benches.compare import load_comparison
 from run_benches.errors import UserError
 from run_benches.render import page
 from run_benches.store import load_comparisons
 from run_benches.store.load_comparisons import LoadComparison
-from run_benches.store.loads import LoadResult
 from run_benches.tests import checkout as checkouts
+from run_benches.tests import made_up
 from run_benches.tests.checkout import Checkout
 from run_benches.tests.test_document import HEADERS, a_run
 
@@ -154,8 +153,8 @@ def test_the_comparison_is_printed_as_json(checkout: Checkout) -> None:
 
 
 def test_of_loads_that_are_not_alike_what_both_have_is_compared_by_name() -> None:
-    content = json.loads((Path(__file__).parent / "fakes" / "load_result.json").read_text(encoding="utf-8"))
-    a = serialization.parse(LoadResult, content)
+    a = made_up.a_load_run().scenarios["rest-crud"].read()
+    assert a
     first, *others = [cell.operation for cell in a.cells]
     beside = dataclasses.replace(a, cells=[dataclasses.replace(a.cells[-1], operation="append 100"), *a.cells])
     rows = load_comparison._rows(a, beside)
@@ -172,32 +171,11 @@ def test_of_loads_that_are_not_alike_what_both_have_is_compared_by_name() -> Non
 
 
 def test_how_long_messages_take_to_the_last_subscriber_is_compared() -> None:
-    content = json.loads((Path(__file__).parent / "fakes" / "load_result.json").read_text(encoding="utf-8"))
-    lag = content["cells"][0]["service"]
-    counts = dict.fromkeys(
-        [
-            "answered",
-            "unanswered",
-            "targets",
-            "delivered",
-            "absent",
-            "pending",
-            "failed",
-            "received",
-            "lost",
-            "doubled",
-            "stray",
-            "lagged",
-            "ended",
-        ],
-        0,
-    )
-    a, b = (
-        serialization.parse(
-            LoadResult, content | {"multicasts": counts | {"lag": lag, "last_lag": came, "by_fan_out": []}}
-        )
-        for came in (lag, None)
-    )
+    load = made_up.a_load_run_of_messages()
+    a = load.scenarios["rest-crud"].read()
+    made_up.result_of(load)["multicasts"]["last_lag"] = None
+    b = load.scenarios["rest-crud"].read()
+    assert a and b
     name = f"{a.scenario.name}/last arrival of a message/p50"
     row = load_comparison._rows(a, a)[name]
     assert row.times == "last arrival" and row.a == row.b and len(row.a) == 1

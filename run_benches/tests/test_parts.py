@@ -9,8 +9,7 @@ import pytest
 from run_benches import files, processes, progress, serialization
 from run_benches.errors import UserError
 from run_benches.measure import machine, selection
-from run_benches.render import tables
-from run_benches.render.tables import Column
+from run_benches.render import terminal
 from run_benches.setup import packages
 from run_benches.store.runs import Facts
 
@@ -40,9 +39,9 @@ def test_a_misspelt_row_gets_the_nearest_one() -> None:
 
 
 def test_a_table_leaves_out_what_can_be_spared_and_says_so() -> None:
-    columns = [Column("row"), Column("time", right=True), Column("rate", right=True, spared=True)]
+    columns = ["row", "time>", "rate>?"]
     body = [["a_very_long_operation/strata/with_a_long_case", "1.23 us", "812 k records/s"]]
-    wide, narrow = tables.render("t", columns, body, 120), tables.render("t", columns, body, 45)
+    wide, narrow = terminal.table("t", columns, body, 120), terminal.table("t", columns, body, 45)
     assert "812 k" in wide and "left out" not in wide
     assert "812 k" not in narrow and "left out for want of room: rate" in narrow and "1.23 us" in narrow
     assert max(len(line) for line in narrow.splitlines()[1:4]) <= 45
@@ -51,7 +50,7 @@ def test_a_table_leaves_out_what_can_be_spared_and_says_so() -> None:
 def test_kept_output_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     monkeypatch.setenv("NO_COLOR", "1")
-    assert tables.styled("x", "red") == "x"
+    assert terminal.styled("x", "red") == "x"
 
 
 def test_a_silent_process_is_killed_with_its_children(tmp_path: Path) -> None:
@@ -78,21 +77,10 @@ def test_a_panic_is_quoted(tmp_path: Path) -> None:
 
 def test_the_reason_of_the_system_comes_before_what_a_program_says_later() -> None:
     full = "IO error: No space left on device: While appending to file: /s/000012.log"
-    assert (
-        processes.essence(
-            [
-                "thread 'main' panicked at benches/x.rs:1:1:",
-                full,
-                "thread 'main' panicked at poisoned.rs:2:2:",
-                "PoisonError",
-            ]
-        )
-        == full
-    )
-    assert (
-        processes.essence([f"strata-harness: refused: {full}", "panicked at x:", "later"])
-        == f"the engine refused: {full}"
-    )
+    panics = ["thread 'main' panicked at benches/x.rs:1:1:", full, "thread 'main' panicked at poisoned.rs:2:2:"]
+    assert processes.essence([*panics, "PoisonError"]) == full
+    refused = [f"strata-harness: refused: {full}", "panicked at x:", "later"]
+    assert processes.essence(refused) == f"the engine refused: {full}"
 
 
 @pytest.mark.parametrize(("seconds", "shown"), [(0.2, "0 s"), (59, "59 s"), (61, "1 min 01 s"), (3700, "1 h 01 min")])

@@ -1,130 +1,109 @@
 """A run on the terminal: what is folded, what is never left out, and that it fits."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from run_benches.analysis.findings import Findings
 from run_benches.errors import Exit
-from run_benches.render import summary, tables
-from run_benches.store.runs import Ratio
+from run_benches.render import summary, terminal
+from run_benches.store.runs import Ratio, Run
 from run_benches.tests import made_up
-from run_benches.tests.test_document import a_run
+from run_benches.tests.test_document import a_run, whole
 
 
-def told(width: int, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(tables, "room", lambda: width)
-    return summary.text(Findings.of(made_up.planned(made_up.with_scaling(a_run()), made_up.macro())))
+def told(run: Run) -> str:
+    return summary.text(Findings.of(run))
+
+
+def tables(run: Run, monkeypatch: pytest.MonkeyPatch) -> dict[str, Sequence[Sequence[str]]]:
+    """The lines of every table, by its title; each has a cell for every column."""
+    found: dict[str, Sequence[Sequence[str]]] = {}
+
+    def keep(title: str, titles: Sequence[str], body: Sequence[Sequence[str]], width: int | None = None) -> str:
+        assert {len(cells) for cells in body} <= {len(titles)}
+        found[title] = body
+        return title
+
+    monkeypatch.setattr(terminal, "table", keep)
+    told(run)
+    return found
 
 
 @pytest.mark.parametrize("width", [80, 100, 120, 200])
-def test_every_line_fits_but_the_census(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    *lines, census = told(width, monkeypatch).splitlines()
+def test_every_line_fits_but_the_census_and_a_missed_goal_is_named(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terminal, "room", lambda: width)
+    *lines, census = told(whole()).splitlines()
     assert [line for line in lines if len(line) > width] == []
     assert census.startswith("rows: ")
+    assert any(line.startswith("storage/get/strata/sst: 46.7 ns") for line in lines)
 
 
-def test_floors_are_folded_into_a_count_and_their_ratios_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = told(200, monkeypatch)
-    assert "storage (and 2 rows of floors and drivers)" in text
-    assert "get/floor/memtable" not in text
-    assert "0.970 [0.958, 0.981]" in text
-
-
-def test_rows_that_the_plan_left_out_are_counted_and_have_their_reason_below(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_floors_and_what_the_plan_left_out_are_folded_into_counts_and_ratios_stay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     run = a_run()
     scan = run.benches["storage/scan/strata/hundred"]
     scan.state, scan.reasons, scan.points_ns = "not_run", ["--quick leaves it out"], []
-    tables_of, _, reasons = summary.text(Findings.of(run)).partition(
-        "storage/scan/strata/hundred: not run: --quick leaves it out"
-    )
-    assert (
-        "storage (and 2 rows of floors and drivers, 1 row left out)" in tables_of
-        and "scan/strata/hundred" not in tables_of
-    )
-    assert reasons, "told once"
+    assert told(run).count("storage/scan/strata/hundred: not run: --quick leaves it out") == 1
+    found = tables(run, monkeypatch)
+    (rows,) = (rows for title, rows in found.items() if title.startswith("storage (and 2 rows of floors and drivers,"))
+    assert [row[0] for row in rows] == ["get/strata/memtable", "get/strata/sst"]
+    assert [row[3] for row in rows] == ["0.970 [0.958, 0.981]", "0.910 [0.900, 0.921]"]
 
 
-def test_a_layer_of_floors_alone_is_not_folded_away(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_layer_of_floors_alone_is_not_folded_away() -> None:
     run = a_run()
     run.benches = {id: bench for id, bench in run.benches.items() if id.startswith("storage/get/floor/")}
-    assert "get/floor/memtable" in summary.text(Findings.of(run))
+    assert "get/floor/memtable" in told(run)
 
 
-def test_a_missed_goal_is_named_however_narrow_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = told(80, monkeypatch)
-    assert "storage/get/strata/sst: 46.7 ns of 1.53 us; ratio 0.910 [0.900, 0.921], goal\n  0.95" in text
-
-
-def test_a_series_is_one_line_with_its_law(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert (
-        "scaling/read by records: 900 ns at 1 k, 1.06 us at 1 M; grows by 1.06x for every tenfold of records"
-        in told(200, monkeypatch)
-    )
+def test_a_series_is_one_line_with_its_law() -> None:
+    run = whole()
+    laws = {one.name: one.words for one in Findings.of(run).series["records"]}
+    lines = {line.partition(" by records")[0]: line for line in told(run).splitlines() if " by records: " in line}
+    assert set(lines) == set(laws) and lines["scaling/read"].endswith(laws["scaling/read"])
 
 
 def test_workloads_have_a_line_for_each_kind_of_operation_and_no_figure_of_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = [line.split() for line in told(200, monkeypatch).splitlines() if line.startswith("ycsb_a/")]
-    assert [line[4] for line in lines] == ["read", "update"]
-    assert lines[1][-3:-1] == ["too", "few"]
+    rows = [row for row in tables(whole(), monkeypatch)["macro"] if row[0].startswith("ycsb_a/")]
+    assert [row[2] for row in rows] == ["read", "update"]
+    assert [rows[1][at] for at in (4, 7)] == ["too few", "too few"]
 
 
-def test_a_peer_meets_no_goal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_peer_and_a_row_without_a_ratio_meet_no_goal() -> None:
     run = a_run()
-    before = summary.census(Findings.of(run))
+    before = summary.census(Findings.of(run)).partition("goals: ")[2]
     run.ratios["integration/read/strata/0_indexes_1_thread"] = Ratio(
         "ran", [], "integration/read/sqlite/0_indexes_1_thread", None, None, [2.0] * 8, 2.0, 1.9, 2.1
     )
-    assert "goals: 2 met, 1 missed, 0 not shown, 1 not judged" in before
-    assert "goals: 2 met, 1 missed, 0 not shown, 1 not judged" in summary.census(Findings.of(run))
+    assert before.startswith("2 met, 1 missed, 0 not shown, 1 not judged")
+    assert summary.census(Findings.of(run)).partition("goals: ")[2] == before
+    del run.ratios["storage/get/strata/sst"]
+    assert "goals: 2 met, 0 missed, 0 not shown, 1 not judged" in summary.census(Findings.of(run)), "it took no turns"
 
 
-def test_what_the_tables_by_indexes_hold_is_not_told_twice_and_what_they_do_not_is_told(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    assert "read/strata/0_indexes_1_thread" not in told(200, monkeypatch)
+def test_what_the_tables_by_indexes_hold_is_not_told_twice_and_what_they_do_not_is_told() -> None:
     run = a_run()
+    assert "read/strata/0_indexes_1_thread" not in told(run)
     run.benches["integration/read/strata/by_name"] = made_up.bench(3000, "reads one record by its name")
-    assert "read/strata/by_name" in summary.text(Findings.of(run))
-
-
-def test_wins_and_losses_beside_others_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = a_run()
-    run.benches["storage/get/other/sst"] = made_up.bench(100, "reads one record")
-    run.benches["storage/get/other/memtable"] = made_up.bench(10_000, "reads one record")
-    for case in ("sst", "memtable"):
-        made_up.family(run, [f"storage/get/strata/{case}", f"storage/get/other/{case}"])
-    assert "beside other, of 2 rows ours is faster in 1, slower in 1" in summary.text(Findings.of(run))
+    assert "read/strata/by_name" in told(run)
 
 
 def test_no_cell_of_a_table_is_blank(monkeypatch: pytest.MonkeyPatch) -> None:
-    rendered: list[Sequence[Sequence[str]]] = []
-
-    def keep(title: str, columns: object, body: Sequence[Sequence[str]], width: int | None = None) -> str:
-        rendered.append(body)
-        return title
-
-    monkeypatch.setattr(tables, "render", keep)
-    summary.text(Findings.of(made_up.planned(made_up.with_scaling(a_run()), made_up.macro())))
-    assert rendered and all(cell for body in rendered for row in body for cell in row)
+    found = tables(whole(), monkeypatch)
+    assert found and all(cell for body in found.values() for row in body for cell in row)
 
 
-def test_a_missed_goal_says_by_how_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "missed by 46.7 ns (0.95)" in told(200, monkeypatch)
-
-
-def test_many_rows_without_a_figure_for_one_reason_are_one_line_and_few_are_named(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_many_rows_without_a_figure_for_one_reason_are_one_line_and_few_are_named() -> None:
     run = a_run()
-    for number in range(5):
-        left_out = made_up.bench(1.0, "a workload")
-        left_out.state, left_out.reasons, left_out.points_ns = "not_run", ["it takes seconds"], []
-        run.benches[f"macro/ycsb/strata/{number}"] = left_out
-    lines = summary.text(Findings.of(run)).splitlines()
-    assert "5 rows of macro: not run: it takes seconds" in lines
-    assert "ratio of integration/delete/strata/2_indexes_1_thread: not run: the run was stopped" in lines
-    assert not [line for line in lines if line.startswith(("macro", "ycsb/strata"))]
+    for number in range(summary.MANY + 1):
+        id = f"macro/ycsb/strata/{number}"
+        run.benches[id] = made_up.bench(1.0, "a workload")
+        run.benches[id].state, run.benches[id].reasons, run.benches[id].points_ns = "not_run", ["it takes seconds"], []
+    assert "4 rows of macro: not run: it takes seconds" in told(run) and "macro/ycsb" not in told(run)
+    del run.benches[id]
+    assert told(run).count("macro/ycsb/strata/") == summary.MANY
 
 
 def test_strict_cannot_tell_a_goal_within_an_interval() -> None:
@@ -140,3 +119,42 @@ def test_strict_cannot_tell_a_goal_within_an_interval() -> None:
         held.at_least = at_least
         assert summary.exit_code(Findings.of(run), strict=True) == code
         assert summary.exit_code(Findings.of(run), strict=False) == Exit.FINE
+
+
+def _contaminate(run: Run) -> None:
+    for base in run.families:
+        run.contrasts[base][base] = [1.0 + off for off in made_up.TUPLES]
+
+
+def _lose(run: Run) -> None:
+    run.benches["storage/get/strata/sst"].state = "invalid"
+
+
+def _stop(run: Run) -> None:
+    run.complete = False
+
+
+def _empty(run: Run) -> None:
+    run.benches, run.ratios, run.families, run.contrasts = {}, {}, {}, {}
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [(_stop, Exit.NOTHING), (_empty, Exit.NOTHING), (_contaminate, Exit.NOTHING), (_lose, Exit.ERROR)],
+)
+def test_a_run_that_was_stopped_or_empty_or_contaminated_or_in_part_invalid_is_never_green(
+    change: Callable[[Run], None], code: Exit
+) -> None:
+    run = a_run()
+    change(run)
+    assert {summary.exit_code(Findings.of(run), strict) for strict in (False, True)} == {code}
+
+
+def test_nothing_is_longer_than_what_has_no_figure() -> None:
+    run = a_run()
+    run.benches["integration/delete/strata/2_indexes_1_thread"].points_ns = [0.0] * 5
+    (line,) = (line for line in Findings.of(run).crud[1] if line.operation == "delete")
+    assert line.loss(1) is not None and line.loss(2) is None
+    run.benches["integration/delete/strata/0_indexes_1_thread"].points_ns = [0.0] * 5
+    (line,) = (line for line in Findings.of(run).crud[1] if line.operation == "delete")
+    assert line.loss(1) is None

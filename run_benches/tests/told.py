@@ -18,7 +18,7 @@ from unittest import mock
 from run_benches import scratch, serialization
 from run_benches.calibrate.error_rates import ErrorRates
 from run_benches.cli import command_line, commands
-from run_benches.render import calibration_report, comparison_report, explanation, forest, tables
+from run_benches.render import calibration_report, comparison_report, explanation, forest, terminal
 from run_benches.store import load_comparisons, pool
 from run_benches.store.comparisons import Comparison
 from run_benches.tests import comparisons
@@ -42,7 +42,7 @@ def main(folder: Path) -> None:
         name = " ".join(Path(word).stem for word in words)
         _write(folder / f"{name}.json", partial(_carried_out, [*words, "--json"]))
         for width in WIDTHS:
-            with mock.patch.object(tables, "room", lambda width=width: width):
+            with mock.patch.object(terminal, "room", lambda width=width: width):
                 _write(folder / f"{name} {width}.txt", partial(_carried_out, words))
     pages = folder / "pages"
     pages.mkdir()
@@ -53,7 +53,7 @@ def main(folder: Path) -> None:
     results = serialization.load(ErrorRates, pool.RESULTS)
     _write(folder / "calibration.txt", lambda: calibration_report.summary(results))
     _write(folder / "calibration.md", lambda: "\n".join(calibration_report.section(results)))
-    for name, compared in _comparisons().items():
+    for name, compared in comparisons.every_ending().items():
         _tell(folder, name, compared)
 
 
@@ -63,34 +63,13 @@ def _carried_out(words: list[str]) -> int:
         return commands.carry_out(command_line._options(words), words)
 
 
-def _comparisons() -> dict[str, Comparison]:
-    """Comparisons with every verdict, with none that differs, with an alarm, and one that was interrupted."""
-    changed = {
-        "storage/get/strata/sst": comparisons.row(0.08),
-        "transaction/create/strata/2_indexes": comparisons.row(0.06),
-        "query/find/strata/hash": comparisons.row(-0.07),
-        "encoding/decode/strata/1_KB": comparisons.row(0.001),
-        "ingress/get/strata/cached": comparisons.row(0.02, scatter=0.05),
-        "locking/acquire/strata/free": comparisons.screened(),
-        "streams/append/strata/soft": comparisons.unjudged("invalid", "a side failed"),
-        "feed/deliver/strata/one": comparisons.unjudged("not_run", "the budget was spent"),
-    }
-    same = {"storage/get/strata/sst": comparisons.row(0.001)}
-    return {
-        "changed": comparisons.comparison(changed),
-        "same": comparisons.comparison(same),
-        "alarm": comparisons.comparison(dict(same), {"harness/scan/bytes/1_MB": comparisons.control(change=0.09)}),
-        "interrupted": comparisons.comparison(dict(same), complete=False),
-    }
-
-
 def _tell(folder: Path, name: str, compared: Comparison) -> None:
     for width in WIDTHS:
-        with mock.patch.object(tables, "room", lambda width=width: width):
+        with mock.patch.object(terminal, "room", lambda width=width: width):
             for words, everything in (("", False), (" all", True)):
                 text = partial(comparison_report.text, compared, Path("runs/compare.json"), everything)
                 _write(folder / f"comparison {name}{words} {width}.txt", text)
-    _write(folder / f"comparison {name}.md", lambda: comparison_report.markdown(compared))
+    _write(folder / f"comparison {name}.md", lambda: comparison_report.comment(compared))
     _write(folder / f"comparison {name}.json", lambda: serialization.text(compared))
     _write(folder / f"explain {name}.txt", lambda: "\n".join(explanation.explain(compared, id) for id in compared.rows))
     with contextlib.suppress(forest.Nothing):

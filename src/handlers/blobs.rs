@@ -17,7 +17,7 @@ use super::coding::accepts_plain;
 use super::fields::{members, single};
 use super::headers::{Validator, expected};
 use super::problem::{Failure, Result};
-use super::ranges::{Wanted, is_known, is_stale, range};
+use super::ranges::{RangeSpec, is_known, is_stale, range};
 use super::record::no_record;
 use super::response::{Answer, empty};
 use crate::blobs::{self, Reader, Upload, Uploaded};
@@ -72,14 +72,14 @@ pub fn read(
         return Ok(answer);
     }
     match range(headers, length_bytes, &etag) {
-        Wanted::All => {}
-        Wanted::Part(part) => {
+        RangeSpec::All => {}
+        RangeSpec::Part(part) => {
             let of = format!("bytes {}-{}/{length_bytes}", part.start, part.end - 1);
             fields.insert(CONTENT_RANGE, HeaderValue::try_from(of).expect("digits and signs"));
             *answer.status_mut() = StatusCode::PARTIAL_CONTENT;
             reader.select(part);
         }
-        Wanted::Nothing => return Err(Failure::Range { length_bytes }),
+        RangeSpec::Nothing => return Err(Failure::Range { length_bytes }),
     }
     let first = Bytes::from(reader.next(database)?);
     *answer.body_mut() = Content { first, rest: (reader.left_bytes() > 0).then_some(reader) };

@@ -44,17 +44,17 @@ pub fn list(database: &Database, table: &Table, query: &Query<'_>, format: Forma
     Ok(answer.map(|_| Bytes::from(before)))
 }
 
-/// Like [`list`], but passes a list longer than [`PIECE_BYTES`] to `hand_over` in pieces, except for the last, which is the body of the
+/// Like [`list`], but passes a list longer than [`PIECE_BYTES`] to `send_chunk` in pieces, except for the last, which is the body of the
 /// answer. [`list_head`] returns the head to send before them.
 ///
 /// # Errors
-/// As [`list`], and 400 if the list is too long for its format; errors of `hand_over`.
+/// As [`list`], and 400 if the list is too long for its format; errors of `send_chunk`.
 pub fn list_in_pieces(
     database: &Database,
     table: &Table,
     query: &Query<'_>,
     format: Format,
-    mut hand_over: impl FnMut(Vec<u8>) -> crate::error::Result<()>,
+    mut send_chunk: impl FnMut(Vec<u8>) -> crate::error::Result<()>,
 ) -> Result<Answer> {
     query.check(database, table)?;
     if query.explain {
@@ -69,7 +69,7 @@ pub fn list_in_pieces(
         match piece.len() {
             ..PIECE_BYTES => Ok(()),
             _ if list.comes_in_pieces() => {
-                hand_over(std::mem::replace(&mut piece, Vec::with_capacity(PIECE_BYTES + (PIECE_BYTES >> 3))))
+                send_chunk(std::mem::replace(&mut piece, Vec::with_capacity(PIECE_BYTES + (PIECE_BYTES >> 3))))
             }
             length => of_whole_list(length, database.reach()),
         }

@@ -19,7 +19,7 @@ pub fn is_known(headers: &HeaderMap, etag: &HeaderValue) -> bool {
 
 /// The bytes that a client requests.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum RangeSpec {
     /// All of them.
     All,
     /// A non-empty range within the content.
@@ -30,24 +30,24 @@ pub enum Wanted {
 
 /// Returns what `Range` and `If-Range` select of a content of `length_bytes` bytes. Multiple ranges, other units and malformed ranges
 /// select the whole content, and so does an `If-Range` for another version.
-pub fn range(headers: &HeaderMap, length_bytes: u64, etag: &HeaderValue) -> Wanted {
+pub fn range(headers: &HeaderMap, length_bytes: u64, etag: &HeaderValue) -> RangeSpec {
     let Some(range) = headers.get(RANGE) else {
-        return Wanted::All;
+        return RangeSpec::All;
     };
     if headers.get(IF_RANGE).is_some_and(|version| version != etag) {
-        return Wanted::All;
+        return RangeSpec::All;
     }
     let range = range.to_str().ok().and_then(|range| range.strip_prefix("bytes=")).map(str::trim);
     let Some((first, last)) = range.and_then(|range| range.split_once('-')) else {
-        return Wanted::All;
+        return RangeSpec::All;
     };
     let part = match (number(first), number(last)) {
         (Some(first), Some(last)) if first <= last => first..last.saturating_add(1).min(length_bytes),
         (Some(first), None) if last.is_empty() => first..length_bytes,
         (None, Some(suffix)) if first.is_empty() => length_bytes.saturating_sub(suffix)..length_bytes,
-        _ => return Wanted::All,
+        _ => return RangeSpec::All,
     };
-    if part.is_empty() { Wanted::Nothing } else { Wanted::Part(part) }
+    if part.is_empty() { RangeSpec::Nothing } else { RangeSpec::Part(part) }
 }
 
 /// Parses a number of digits only; one that overflows means an offset beyond every end.
@@ -78,26 +78,26 @@ mod tests {
             ("bytes=-99", 0..10),
             ("bytes=0-99999999999999999999999", 0..10),
         ] {
-            assert_eq!(of(value), Wanted::Part(expected), "{value}");
+            assert_eq!(of(value), RangeSpec::Part(expected), "{value}");
         }
         for value in ["bytes=10-", "bytes=10-11", "bytes=-0", "bytes=99999999999999999999999-"] {
-            assert_eq!(of(value), Wanted::Nothing, "{value}");
+            assert_eq!(of(value), RangeSpec::Nothing, "{value}");
         }
         for value in ["bytes=5-2", "bytes=0-1,3-4", "lines=0-1", "bytes=", "bytes=-", "bytes=a-b", "bytes=+1-2", "0-1"]
         {
-            assert_eq!(of(value), Wanted::All, "{value}");
+            assert_eq!(of(value), RangeSpec::All, "{value}");
         }
-        assert_eq!(range(&headers(&[(RANGE, "bytes=-1")]), 0, &etag), Wanted::Nothing, "nothing has no last byte");
-        assert_eq!(range(&headers(&[]), 10, &etag), Wanted::All);
+        assert_eq!(range(&headers(&[(RANGE, "bytes=-1")]), 0, &etag), RangeSpec::Nothing, "nothing has no last byte");
+        assert_eq!(range(&headers(&[]), 10, &etag), RangeSpec::All);
     }
 
     #[test]
     fn a_part_of_another_version_is_worth_nothing() {
         let etag = HeaderValue::from_static("\"v\"");
         let of = |version| range(&headers(&[(RANGE, "bytes=0-0"), (IF_RANGE, version)]), 10, &etag);
-        assert_eq!(of("\"v\""), Wanted::Part(0..1));
+        assert_eq!(of("\"v\""), RangeSpec::Part(0..1));
         for other in ["\"w\"", "W/\"v\"", "Sat, 29 Oct 1994 19:43:31 GMT"] {
-            assert_eq!(of(other), Wanted::All, "{other}");
+            assert_eq!(of(other), RangeSpec::All, "{other}");
         }
     }
 }

@@ -85,17 +85,17 @@ pub fn unregister(registry: &Registry, table: &Table, id: &str, headers: &Header
 }
 
 /// `GET /T?query`, `POST /T/query`: all registrations are fetched, and a list is made of those that match. Like
-/// [`list_in_pieces`](super::list_in_pieces), it passes a longer one to `hand_over` in pieces.
+/// [`list_in_pieces`](super::list_in_pieces), it passes a longer one to `send_chunk` in pieces.
 ///
 /// # Errors
-/// 400 for `explain`, and if the list is too long for its format; errors of the registry and of `hand_over`.
+/// 400 for `explain`, and if the list is too long for its format; errors of the registry and of `send_chunk`.
 pub fn list_in_pieces(
     registry: &Registry,
     database: &Database,
     table: &Table,
     query: &Query<'_>,
     format: Format,
-    mut hand_over: impl FnMut(Vec<u8>) -> crate::error::Result<()>,
+    mut send_chunk: impl FnMut(Vec<u8>) -> crate::error::Result<()>,
 ) -> Result<Answer> {
     if let Some(Clause { position, .. }) = query.clauses.iter().find(|clause| clause.name == "explain" && query.explain)
     {
@@ -110,7 +110,7 @@ pub fn list_in_pieces(
         list.write(text, &mut piece)?;
         match piece.len() {
             ..PIECE_BYTES => Ok(()),
-            _ if list.comes_in_pieces() => hand_over(std::mem::take(&mut piece)),
+            _ if list.comes_in_pieces() => send_chunk(std::mem::take(&mut piece)),
             length => of_whole_list(length, Reach::Disk),
         }
     })?;

@@ -93,11 +93,11 @@ fn a_long_list_is_handed_over_in_pieces() {
     let pieces_of = |query: &str| {
         let (mut pieces, query) =
             (Vec::new(), Query::parse(database.schema(), table, query, &Limits::in_url(100)).unwrap());
-        let hand_over = |piece| {
+        let send_chunk = |piece| {
             pieces.push(piece);
             Ok(())
         };
-        let last = list_in_pieces(&database, table, &query, Format::Json, hand_over).unwrap().into_body();
+        let last = list_in_pieces(&database, table, &query, Format::Json, send_chunk).unwrap().into_body();
         assert_eq!(
             list(&database, table, &query, Format::Json).unwrap().body(),
             &[pieces.concat(), last.to_vec()].concat()

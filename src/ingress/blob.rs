@@ -13,11 +13,11 @@ use http::{HeaderMap, Response};
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::Instant;
 
-use super::crossing::Crossing;
 use super::limits::Held;
 use super::panics::caught;
 use super::peer::Peer;
 use super::pieces::Broken;
+use super::scheduler::Scheduler;
 use super::unanswered::Unanswered;
 use super::{Answering, Ingress};
 use crate::blobs::{PIECE_BYTES, Reader};
@@ -25,7 +25,7 @@ use crate::error::Error;
 use crate::handlers::blobs::{Content, read};
 use crate::handlers::{Failure, Result};
 use crate::observability::{self, Span};
-use crate::routing::{Access, Blob, Lane};
+use crate::routing::{Access, Blob, Pool};
 use crate::transaction::Database;
 
 /// The interval at which a waiting piece checks for room.
@@ -41,7 +41,7 @@ impl Ingress {
         peer: &Peer,
     ) -> Answering {
         let (mut request, head) = (Unanswered::new(self, context, peer), blob.access == Access::Describe);
-        let memory = &self.crossing.never_blocking;
+        let memory = &self.scheduler.never_blocking;
         match caught(|| read(memory, blob.table, &blob.id, blob.attribute, headers, head)) {
             Err(Failure::Error(Error::WouldBlock)) => {
                 request.context().mark(Span::Handler);
@@ -60,9 +60,9 @@ async fn from_disk(
     headers: HeaderMap,
     head: bool,
 ) -> Response<super::Body> {
-    let (crossing, wanted, (table, id, attribute)) = (Arc::clone(&request.ingress.crossing), headers.clone(), blob);
+    let (scheduler, wanted, (table, id, attribute)) = (Arc::clone(&request.ingress.scheduler), headers.clone(), blob);
     let job = move |database: &Database| read(database, database.table(&table)?, &id, attribute, &wanted, head);
-    let outcome = crossing.read_in_pool(&request.peer, job).await;
+    let outcome = scheduler.read_in_pool(&request.peer, job).await;
     request.context().mark(Span::Pool);
     sent(request, outcome, &headers)
 }
@@ -75,12 +75,12 @@ fn sent(request: Unanswered, outcome: Result<Response<Content>>, headers: &Heade
     let Some(rest) = content.rest else {
         return request.answer_for(Ok(Response::from_parts(head, content.first)), false, headers);
     };
-    let (crossing, peer) = (Arc::clone(&request.ingress.crossing), request.peer.clone());
+    let (scheduler, peer) = (Arc::clone(&request.ingress.scheduler), request.peer.clone());
     match peer.count(content.first) {
         Some(first) => {
             let left_bytes = first.len() as u64 + rest.left_bytes();
             let state = State::There(first, Some(rest));
-            request.sent_in_pieces(Response::from_parts(head, BlobBody { crossing, peer, state, left_bytes }))
+            request.sent_in_pieces(Response::from_parts(head, BlobBody { scheduler, peer, state, left_bytes }))
         }
         None => request.answer_for(Err(Failure::Overloaded), false, headers),
     }
@@ -88,7 +88,7 @@ fn sent(request: Unanswered, outcome: Result<Response<Content>>, headers: &Heade
 
 /// A blob being sent.
 struct BlobBody {
-    crossing: Arc<Crossing>,
+    scheduler: Arc<Scheduler>,
     peer: Peer,
     state: State,
     /// The bytes not handed to the connection yet.
@@ -116,8 +116,8 @@ impl Body for BlobBody {
     ) -> Poll<Option<std::result::Result<Frame<Bytes>, Broken>>> {
         let mut reading = match std::mem::replace(&mut self.state, State::Over) {
             State::Over => return Poll::Ready(None),
-            State::There(piece, rest) => return self.hand_over(piece, rest),
-            State::Idle(reader) => Box::pin(piece(Arc::clone(&self.crossing), self.peer.clone(), reader)),
+            State::There(piece, rest) => return self.send_chunk(piece, rest),
+            State::Idle(reader) => Box::pin(piece(Arc::clone(&self.scheduler), self.peer.clone(), reader)),
             State::Reading(reading) => reading,
         };
         match reading.as_mut().poll(context) {
@@ -125,7 +125,7 @@ impl Body for BlobBody {
                 self.state = State::Reading(reading);
                 Poll::Pending
             }
-            Poll::Ready(Ok((piece, reader))) => self.hand_over(piece, Some(reader)),
+            Poll::Ready(Ok((piece, reader))) => self.send_chunk(piece, Some(reader)),
             Poll::Ready(Err(broken)) => Poll::Ready(Some(Err(broken))),
         }
     }
@@ -140,7 +140,7 @@ impl Body for BlobBody {
 }
 
 impl BlobBody {
-    fn hand_over(
+    fn send_chunk(
         &mut self,
         piece: Bytes,
         rest: Option<Reader>,
@@ -155,15 +155,15 @@ impl BlobBody {
 
 /// Reads the next piece once there is room for it.
 async fn piece(
-    crossing: Arc<Crossing>,
+    scheduler: Arc<Scheduler>,
     peer: Peer,
     mut reader: Reader,
 ) -> std::result::Result<(Bytes, Reader), Broken> {
     let bytes = reader.left_bytes().min(PIECE_BYTES as u64) as usize;
-    let room = room(&crossing, &peer, bytes).await.ok_or(Broken)?;
-    let database = crossing.database().clone();
+    let room = room(&scheduler, &peer, bytes).await.ok_or(Broken)?;
+    let database = scheduler.database().clone();
     let job = move || (reader.next(&database), reader);
-    let (piece, reader) = crossing.in_pool(Lane::Reading, &peer, job).await.map_err(|_| Broken)?;
+    let (piece, reader) = scheduler.in_pool(Pool::Reading, &peer, job).await.map_err(|_| Broken)?;
     match piece {
         Ok(piece) => Ok((room.with(piece), reader)),
         Err(error) => {
@@ -174,8 +174,8 @@ async fn piece(
 }
 
 /// Waits for room for `bytes` bytes; `None` after the timeout.
-pub(super) async fn room(crossing: &Crossing, peer: &Peer, bytes: usize) -> Option<Held> {
-    let deadline = Instant::now() + crossing.longest_wait;
+pub(super) async fn room(scheduler: &Scheduler, peer: &Peer, bytes: usize) -> Option<Held> {
+    let deadline = Instant::now() + scheduler.longest_wait;
     loop {
         let room = peer.room(bytes);
         if room.is_some() || Instant::now() >= deadline {

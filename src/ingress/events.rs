@@ -10,14 +10,14 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use hyper::body::{Body, Frame};
 
-use super::crossing::Crossing;
 use super::limits::{Held, Holder, Limited};
 use super::peer::Peer;
 use super::pieces::Broken;
+use super::scheduler::Scheduler;
 use super::wake_ups;
 use crate::feed::{Lagging, Next, Subscription};
 use crate::handlers::Failure;
-use crate::routing::Lane;
+use crate::routing::Pool;
 
 /// A place among the change feeds. For another client, the oldest feed is given up: it lags.
 pub(super) struct FeedPlace {
@@ -51,7 +51,7 @@ impl FeedPlace {
 /// The events of a subscription, including those to come.
 pub(super) struct Events {
     state: State,
-    crossing: Arc<Crossing>,
+    scheduler: Arc<Scheduler>,
     peer: Peer,
     _place: FeedPlace,
 }
@@ -63,20 +63,20 @@ enum State {
 }
 
 impl Events {
-    pub(super) fn new(subscription: Subscription, place: FeedPlace, crossing: Arc<Crossing>, peer: Peer) -> Self {
+    pub(super) fn new(subscription: Subscription, place: FeedPlace, scheduler: Arc<Scheduler>, peer: Peer) -> Self {
         let _ = place.following.0.set(subscription.lagging());
-        Self { state: State::Subscribed(subscription), crossing, peer, _place: place }
+        Self { state: State::Subscribed(subscription), scheduler, peer, _place: place }
     }
 
     /// Starts reading the subscription in the pool.
     fn catch_up(&mut self) {
         if let State::Subscribed(mut subscription) = std::mem::replace(&mut self.state, State::Over) {
-            let (crossing, peer) = (Arc::clone(&self.crossing), self.peer.clone());
+            let (scheduler, peer) = (Arc::clone(&self.scheduler), self.peer.clone());
             let job = move || {
                 subscription.catch_up();
                 subscription
             };
-            let caught_up = async move { crossing.in_pool(Lane::Scanning, &peer, job).await };
+            let caught_up = async move { scheduler.in_pool(Pool::Scanning, &peer, job).await };
             self.state = State::CatchingUp(Box::pin(caught_up));
         }
     }

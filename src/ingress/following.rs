@@ -14,16 +14,16 @@ use hyper::body::Frame;
 use tokio::sync::oneshot;
 
 use super::blob::room;
-use super::crossing::{Crossing, not_read};
 use super::peer::Peer;
 use super::pieces::{Broken, Piece};
+use super::scheduler::{Scheduler, not_read};
 use super::unanswered::Unanswered;
 use super::waiting::WaitingClient;
 use super::{Body, Ingress};
 use crate::error::{Error, OffsetFault, Result};
 use crate::handlers::streams::{Followed, Message, write_message};
 use crate::handlers::{self, Failure};
-use crate::routing::Lane;
+use crate::routing::Pool;
 use crate::streams::{Page, Start};
 use crate::transaction::Database;
 
@@ -53,7 +53,7 @@ pub(super) async fn answer_with_events(
 }
 
 struct Subscriber {
-    crossing: Arc<Crossing>,
+    scheduler: Arc<Scheduler>,
     peer: Peer,
     /// The position of the stream in the schema.
     stream: usize,
@@ -74,17 +74,17 @@ impl Subscriber {
     /// # Errors
     /// `Busy` if there are too many; `Offset` if a beginning is outside the watermarks.
     fn begin(ingress: &Ingress, peer: &Peer, stream: usize, followed: &Followed) -> Result<Self> {
-        let crossing = Arc::clone(&ingress.crossing);
-        let (database, of) = (crossing.database(), &crossing.database().schema().streams[stream]);
+        let scheduler = Arc::clone(&ingress.scheduler);
+        let (database, of) = (scheduler.database(), &scheduler.database().schema().streams[stream]);
         let next = followed.iter().map(|&(partition, start)| {
-            let (streams, from) = (crossing.routes().streams(), start.unwrap_or_default());
+            let (streams, from) = (scheduler.routes().streams(), start.unwrap_or_default());
             let page = streams.read(database, of, partition, from, (0, 0), &mut Vec::new())?;
             Ok((partition, if start.is_some() { page.next } else { page.watermarks.high }))
         });
         let next = next.collect::<Result<_>>()?;
         let (place, keep_alive) = (WaitingClient::take(peer)?, ingress.feed.keep_alive());
         let peer = peer.clone();
-        Ok(Self { crossing, peer, stream, next, turn: 0, keep_alive, place, has_begun: false, is_over: false })
+        Ok(Self { scheduler, peer, stream, next, turn: 0, keep_alive, place, has_begun: false, is_over: false })
     }
 
     /// Returns the next piece once there is one; `None` at the end.
@@ -95,7 +95,7 @@ impl Subscriber {
         let next = match self.next().await {
             Ok(None) => return None,
             Ok(Some(text)) => {
-                let held = room(&self.crossing, &self.peer, text.len()).await;
+                let held = room(&self.scheduler, &self.peer, text.len()).await;
                 held.map(|held| Frame::data(held.with(text))).ok_or_else(|| Failure::from(not_read()))
             }
             Err(failure) => Err(failure),
@@ -115,7 +115,7 @@ impl Subscriber {
             return Ok(Some(self.message(&Message::Progress)));
         }
         loop {
-            if self.crossing.routes().streams().is_stopped() {
+            if self.scheduler.routes().streams().is_stopped() {
                 return Ok(None);
             }
             if self.place.given_up().now_or_never().is_some() {
@@ -129,8 +129,8 @@ impl Subscriber {
                 }
             }
             let (call, called) = oneshot::channel::<()>();
-            let streams = self.crossing.routes().streams();
-            let of = &self.crossing.database().schema().streams[self.stream];
+            let streams = self.scheduler.routes().streams();
+            let of = &self.scheduler.database().schema().streams[self.stream];
             let Some(_waiting) = streams.wait(of, &self.next, move || drop(call))? else { return Ok(None) };
             tokio::select! {
                 biased;
@@ -144,15 +144,15 @@ impl Subscriber {
     /// Reads a piece of one of the partitions, inline or in the pool; `None` if nothing has come.
     async fn read(&mut self, place: usize) -> handlers::Result<Option<Vec<u8>>> {
         let (stream, (partition, from)) = (self.stream, self.next[place]);
-        let of = &self.crossing.database().schema().streams[stream];
-        if self.crossing.routes().streams().watermarks(of, partition)?.high <= from {
+        let of = &self.scheduler.database().schema().streams[stream];
+        if self.scheduler.routes().streams().watermarks(of, partition)?.high <= from {
             return Ok(None);
         }
-        let mut read = read(&self.crossing, &self.crossing.never_blocking, stream, partition, from);
+        let mut read = read(&self.scheduler, &self.scheduler.never_blocking, stream, partition, from);
         if let Err(Error::WouldBlock) = read {
-            let crossing = Arc::clone(&self.crossing);
-            let job = move || self::read(&crossing, crossing.database(), stream, partition, from);
-            read = match self.crossing.in_pool(Lane::Scanning, &self.peer, job).await {
+            let scheduler = Arc::clone(&self.scheduler);
+            let job = move || self::read(&scheduler, scheduler.database(), stream, partition, from);
+            read = match self.scheduler.in_pool(Pool::Scanning, &self.peer, job).await {
                 Ok(read) => read,
                 // The server is stopping.
                 Err(Failure::Overloaded) => return Ok(None),
@@ -162,7 +162,7 @@ impl Subscriber {
         match read {
             Ok((page, json)) => {
                 self.next[place].1 = page.next;
-                self.crossing.routes().streams().counts().delivered.add(page.events as u64);
+                self.scheduler.routes().streams().counts().delivered.add(page.events as u64);
                 Ok(Some(self.message(&Message::Records(&json))))
             }
             Err(Error::Offset { fault: OffsetFault::Trimmed, low, .. }) => {
@@ -184,8 +184,14 @@ impl Subscriber {
     }
 }
 
-fn read(crossing: &Crossing, database: &Database, stream: usize, partition: u32, from: u64) -> Result<(Page, Vec<u8>)> {
-    let (streams, of) = (crossing.routes().streams(), &crossing.database().schema().streams[stream]);
+fn read(
+    scheduler: &Scheduler,
+    database: &Database,
+    stream: usize,
+    partition: u32,
+    from: u64,
+) -> Result<(Page, Vec<u8>)> {
+    let (streams, of) = (scheduler.routes().streams(), &scheduler.database().schema().streams[stream]);
     let mut json = b"{\"records\":[".to_vec();
     let page = streams.read(database, of, partition, Start::Offset(from), (usize::MAX, PIECE_BYTES), &mut json)?;
     json.extend_from_slice(b"]}");

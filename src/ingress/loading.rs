@@ -13,17 +13,17 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::body::{self, Source};
 
-use super::crossing::Permit;
 use super::peer::Peer;
 use super::permits::{BodyBytes, BodyPermit};
-use super::{Crossing, Ingress};
+use super::scheduler::Permit;
+use super::{Ingress, Scheduler};
 use crate::error::Error;
 use crate::handlers::{
     Failure, Result,
     load::{Load, Progress},
 };
 use crate::observability::{Context, Span};
-use crate::routing::Lane;
+use crate::routing::Pool;
 use crate::schema::Table;
 
 /// The pause before a load that cannot continue is retried.
@@ -41,7 +41,7 @@ enum End {
 
 /// A load in progress.
 struct Loading {
-    crossing: Arc<Crossing>,
+    scheduler: Arc<Scheduler>,
     table: String,
     /// `None` while it is in the pool.
     load: Option<Load>,
@@ -77,7 +77,7 @@ impl Ingress {
             return self.refuse(Failure::Overloaded, parts, body);
         };
         let mut loading = Loading {
-            crossing: Arc::clone(&self.crossing),
+            scheduler: Arc::clone(&self.scheduler),
             table: table.name.clone(),
             load: Some(load),
             progress: Progress::default(),
@@ -92,7 +92,7 @@ impl Ingress {
         let mut outcome = loading.run(&mut body, context).await;
         context.mark(Span::Body);
         if loading.is_unsynced {
-            outcome = outcome.and(self.crossing.synced().await);
+            outcome = outcome.and(self.scheduler.synced().await);
         }
         match (outcome, loading.load) {
             (Ok(()), Some(load)) => Ok(load),
@@ -157,7 +157,7 @@ impl Loading {
     async fn commit(&mut self, mut chunk: Bytes, is_last: bool) -> Result<()> {
         let mut deadline = Instant::now() + self.commit_timeout;
         loop {
-            let Some(permit) = Permit::take(&self.crossing, &self.peer, Lane::Writing) else {
+            let Some(permit) = Permit::take(&self.scheduler, &self.peer, Pool::Writing) else {
                 if Instant::now() >= deadline {
                     return Err(Failure::Overloaded);
                 }
@@ -165,10 +165,10 @@ impl Loading {
                 continue;
             };
             let permit = permit.firm();
-            let (crossing, name) = (Arc::clone(&self.crossing), self.table.clone());
+            let (scheduler, name) = (Arc::clone(&self.scheduler), self.table.clone());
             let mut load = self.load.take().ok_or(Failure::Overloaded)?;
             let job = move || {
-                let database = crossing.database().deferring_syncs();
+                let database = scheduler.database().deferring_syncs();
                 let outcome = database.table(&name).and_then(|table| {
                     load.take(&database, table, &mut chunk)?;
                     if is_last { load.finish(&database, table) } else { Ok(()) }
@@ -176,7 +176,7 @@ impl Loading {
                 drop(permit);
                 (load, chunk, outcome, database.has_deferred_sync())
             };
-            let done = self.crossing.in_pool(Lane::Writing, &self.peer, job).await?;
+            let done = self.scheduler.in_pool(Pool::Writing, &self.peer, job).await?;
             let (load, rest, outcome, is_unsynced) = done;
             let has_moved = load.progress().lines > self.progress.lines;
             self.progress = load.progress().clone();

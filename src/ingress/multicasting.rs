@@ -9,17 +9,17 @@ use std::sync::Arc;
 use http::request::Parts;
 use tokio::sync::oneshot;
 
-use super::crossing::Permit;
 use super::limits::Limited;
 use super::peer::Peer;
 use super::pieces::Waiting;
+use super::scheduler::Permit;
 use super::waiting::WaitingClient;
 use super::{Ingress, Source};
 use crate::handlers::multicast::{Preferences, idempotency_key, repeated, stored, told};
 use crate::handlers::{Answer, Failure, Result};
 use crate::multicast::{Asked, Outcome, Sending};
 use crate::observability::Context;
-use crate::routing::{Lane, Route};
+use crate::routing::{Pool, Route};
 use crate::schema::Durability;
 use crate::transaction::Interrupt;
 
@@ -45,28 +45,28 @@ impl Ingress {
             read = self.read(route, parts, body, context, peer) => read?,
             () = place.given_up() => return Err(Failure::Overloaded),
         };
-        let permit = Permit::take(&self.crossing, peer, Lane::Scanning).ok_or(Failure::Overloaded)?;
+        let permit = Permit::take(&self.scheduler, peer, Pool::Scanning).ok_or(Failure::Overloaded)?;
         let (multicast, asking) = (self.multicast.clone(), parts.clone());
         // Whoever is not there any more when the targets are found sends nothing.
         let waiting = Waiting(Interrupt::default());
         let abandoned = waiting.0.clone();
-        let sent = permit.in_pool(move |crossing| {
-            let (route, headers) = (crossing.route(&asking)?, &asking.headers);
+        let sent = permit.in_pool(move |scheduler| {
+            let (route, headers) = (scheduler.route(&asking)?, &asking.headers);
             let json = route.json_of(&body)?.into_owned();
             let (table, conditions) = route.multicast().expect("it is one");
             // The answer waits for the sync.
-            let database = crossing.database().interrupted_by(&abandoned).deferring_syncs();
+            let database = scheduler.database().interrupted_by(&abandoned).deferring_syncs();
             let asked = Asked { table, conditions, body: &json, key: idempotency_key(headers)? };
-            let outcome = multicast.send(&database, asked, crossing.routes().max_rows())?;
+            let outcome = multicast.send(&database, asked, scheduler.routes().max_rows())?;
             drop(held);
             Ok::<_, Failure>((outcome, table.durability))
         });
         let waited_ms = self.options.request_timeout_ms;
-        let sent = tokio::time::timeout(self.crossing.longest_wait, sent).await;
+        let sent = tokio::time::timeout(self.scheduler.longest_wait, sent).await;
         let (outcome, durability) = sent.unwrap_or(Err(Failure::TimedOut { waited_ms }))??;
         drop(waiting);
         if durability == Durability::Strong {
-            self.crossing.synced().await?;
+            self.scheduler.synced().await?;
         }
         let answer = match outcome {
             Outcome::Repeated { id, targets } => repeated(&id, targets),

@@ -36,9 +36,9 @@ use serde_json::json;
 use tokio::sync::OnceCell;
 
 use super::client;
-use super::crossing::Crossing;
 use super::limits::{Limited, Limits, Outcomes};
 use super::peer::Peer;
+use super::scheduler::Scheduler;
 use super::thumbnail_cache;
 use crate::console::Console;
 use crate::error::Error;
@@ -63,7 +63,7 @@ pub(super) struct Operations {
 }
 
 struct Shared {
-    crossing: Arc<Crossing>,
+    scheduler: Arc<Scheduler>,
     /// The directory for checkpoints; `None`: there are none.
     checkpoints: Option<Arc<Path>>,
     multicast: Multicast,
@@ -93,13 +93,13 @@ const ALLOW: &str = "GET, HEAD, OPTIONS";
 
 impl Operations {
     pub(super) fn new(
-        crossing: Arc<Crossing>,
+        scheduler: Arc<Scheduler>,
         checkpoints: Option<Arc<Path>>,
         multicast: Multicast,
         observability: Arc<Observability>,
     ) -> Self {
         let state = Arc::new(Shared {
-            crossing,
+            scheduler,
             checkpoints,
             multicast,
             observability,
@@ -175,8 +175,8 @@ async fn coded(State(shared): State<Arc<Shared>>, request: Request, next: Next) 
     };
     let answer = in_memory(next.run(request).await).await;
     let coding = accepted.of_bytes(answer.body().len());
-    let peer = Peer::server(&shared.crossing.limits);
-    shared.crossing.compressed(answer, coding, &peer).await.map_or_else(refused, into_response)
+    let peer = Peer::server(&shared.scheduler.limits);
+    shared.scheduler.compressed(answer, coding, &peer).await.map_or_else(refused, into_response)
 }
 
 /// Takes an answer out of the router, whose handlers have their answers in memory.
@@ -191,13 +191,13 @@ async fn options() -> Response<Body> {
 
 /// Reports whether it can read and write, and how many indexes are not ready; causes are for the operator, in the log.
 async fn health(State(shared): State<Arc<Shared>>) -> impl IntoResponse {
-    let database = shared.crossing.database();
+    let database = shared.scheduler.database();
     let failure = match database.store().is_short() {
         false => database.store().failure(),
         true => {
             let database = database.clone();
             shared
-                .crossing
+                .scheduler
                 .blocking(move || Ok(database.store().failure()))
                 .await
                 .unwrap_or_else(|_| Some("the server stops".to_owned()))
@@ -229,7 +229,7 @@ async fn health(State(shared): State<Arc<Shared>>) -> impl IntoResponse {
 }
 
 async fn ready(State(shared): State<Arc<Shared>>) -> impl IntoResponse {
-    let has_lease = shared.crossing.database().cluster().is_none_or(|cluster| cluster.lease_ms > 0);
+    let has_lease = shared.scheduler.database().cluster().is_none_or(|cluster| cluster.lease_ms > 0);
     match shared.ready.load(Ordering::Relaxed) && has_lease {
         true => (StatusCode::OK, Json(json!({"status": "ready"}))),
         false => (StatusCode::SERVICE_UNAVAILABLE, Json(json!({"status": "not ready"}))),
@@ -271,16 +271,16 @@ struct OfRegistry {
 async fn counters(State(shared): State<Arc<Shared>>, Extension(Local(is_local)): Extension<Local>) -> Response<Body> {
     match is_local {
         true => {
-            let (storage, feed) = (shared.crossing.database().counters(), shared.multicast.feed().counters());
-            let outcomes = |limited: Limited| (limited.name(), shared.crossing.limits.outcomes(limited));
+            let (storage, feed) = (shared.scheduler.database().counters(), shared.multicast.feed().counters());
+            let outcomes = |limited: Limited| (limited.name(), shared.scheduler.limits.outcomes(limited));
             let limits = Limited::ALL.into_iter().map(outcomes).collect();
-            let streams = shared.crossing.routes().streams();
+            let streams = shared.scheduler.routes().streams();
             let streams = OfStreams { counters: streams.counters(), waiting: streams.waiting() };
-            let registrations = shared.crossing.database().registrations();
+            let registrations = shared.scheduler.database().registrations();
             let registry = OfRegistry { registrations, held: shared.multicast.feed().held() };
-            let redis = shared.crossing.routes().registry().map(multicast::Registry::counters);
+            let redis = shared.scheduler.routes().registry().map(multicast::Registry::counters);
             let multicast = shared.multicast.counters();
-            let thumbs = shared.crossing.thumbnails.counters();
+            let thumbs = shared.scheduler.thumbnails.counters();
             Json(Counted { storage, feed, streams, registry, redis, multicast, thumbs, limits }).into_response()
         }
         false => refused(Failure::LocalOnly),
@@ -334,7 +334,7 @@ struct Related<'t> {
 }
 
 async fn tables(State(shared): State<Arc<Shared>>) -> Response<Body> {
-    let schema = shared.crossing.database().schema();
+    let schema = shared.scheduler.database().schema();
     let served = schema.tables.iter().filter(|table| table.exported).map(|table| {
         let name = |position: usize| table.attributes[position].name.as_str();
         let attributes = table.attributes.iter().map(|attribute| Described {
@@ -378,7 +378,7 @@ async fn console(
     if !is_local {
         return refused(Failure::LocalOnly);
     }
-    let made = shared.console.get_or_try_init(|| shared.crossing.blocking(|| Ok(Console::new()))).await;
+    let made = shared.console.get_or_try_init(|| shared.scheduler.blocking(|| Ok(Console::new()))).await;
     match made.map(|console| console.answer(request.method(), request.uri(), request.headers())) {
         Ok(Some(Ok(answer))) => into_response(answer),
         Ok(Some(Err(failure))) | Err(failure) => refused(failure),
@@ -389,7 +389,7 @@ async fn console(
 /// Returns the OpenAPI document. The schema does not change while the server runs, so the document is made once.
 async fn described(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response<Body> {
     let description = shared.description.get_or_init(|| {
-        let text = Bytes::from(shared.crossing.routes().described().to_string());
+        let text = Bytes::from(shared.scheduler.routes().described().to_string());
         Description { validator: Validator::of_text(&text), text }
     });
     let Description { validator, text } = description;
@@ -454,7 +454,7 @@ async fn checkpoint(
     if !is_local {
         return refused(Failure::LocalOnly);
     }
-    if let Err(error) = shared.crossing.database().store().check_has_files() {
+    if let Err(error) = shared.scheduler.database().store().check_has_files() {
         return refused(Failure::from(error));
     }
     let Some(directory) = &shared.checkpoints else {
@@ -466,8 +466,8 @@ async fn checkpoint(
         return refused(Error::invalid(detail).into());
     };
     let name = name.unwrap_or_else(Name::of_now);
-    let (database, copy) = (shared.crossing.database().clone(), directory.join(&name.0));
-    let made = shared.crossing.blocking(move || database.store().checkpoint(&copy)).await;
+    let (database, copy) = (shared.scheduler.database().clone(), directory.join(&name.0));
+    let made = shared.scheduler.blocking(move || database.store().checkpoint(&copy)).await;
     match made {
         Ok(()) => (StatusCode::CREATED, Json(json!({ "name": name }))).into_response(),
         Err(Failure::Error(Error::Invalid { .. })) => {
@@ -496,20 +496,20 @@ async fn metrics(State(shared): State<Arc<Shared>>, Extension(Local(is_local)): 
     let mut registry = shared.observability.metrics();
     let ready = u64::from(shared.ready.load(Ordering::Relaxed));
     registry.register("strata_ready", "Whether the server is ready for requests", ConstGauge::new(ready));
-    let waiting = ConstGauge::new(shared.crossing.waiting());
+    let waiting = ConstGauge::new(shared.scheduler.waiting());
     registry.register("strata_requests_waiting", "Requests waiting for their bodies or for a pool", waiting);
-    let held = ConstGauge::new(shared.crossing.body_bytes());
+    let held = ConstGauge::new(shared.scheduler.body_bytes());
     registry.register("strata_request_body_held_bytes", "Bytes of request bodies in memory", held);
     register_feed(&shared.multicast.feed().counters(), &mut registry);
-    register_limits(&shared.crossing.limits, &mut registry);
+    register_limits(&shared.scheduler.limits, &mut registry);
     if is_local {
-        let streams = shared.crossing.routes().streams();
-        register_all("storage", &shared.crossing.database().counters(), &mut registry);
+        let streams = shared.scheduler.routes().streams();
+        register_all("storage", &shared.scheduler.database().counters(), &mut registry);
         register_all("streams", &streams.counters(), &mut registry);
-        register_all("registry", &shared.crossing.database().registrations(), &mut registry);
+        register_all("registry", &shared.scheduler.database().registrations(), &mut registry);
         register_all("multicast", &shared.multicast.counters(), &mut registry);
-        register_all("thumbs", &shared.crossing.thumbnails.counters(), &mut registry);
-        if let Some(redis) = shared.crossing.routes().registry() {
+        register_all("thumbs", &shared.scheduler.thumbnails.counters(), &mut registry);
+        if let Some(redis) = shared.scheduler.routes().registry() {
             register_all("redis", &redis.counters(), &mut registry);
         }
         let held = ConstGauge::new(shared.multicast.feed().held() as u64);
@@ -543,7 +543,7 @@ fn register_feed(counters: &feed::Counters, registry: &mut Registry) {
 }
 
 async fn nothing(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
-    refused(shared.crossing.routes().nothing_at(request.uri().path()))
+    refused(shared.scheduler.routes().nothing_at(request.uri().path()))
 }
 
 fn refused(failure: Failure) -> Response<Body> {

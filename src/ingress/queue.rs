@@ -1,4 +1,4 @@
-//! The waiting work of a lane: taken round robin by client, not first come first served, so that who has much to do delays mostly itself.
+//! The waiting work of a pool: taken round robin by client, not first come first served, so that who has much to do delays mostly itself.
 //!
 //! Each job adds a token to the queue of the thread pool. A thread that takes a token runs the job whose turn it is.
 
@@ -12,7 +12,7 @@ use super::client::Client;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// The jobs of a lane that no thread has taken yet, and its threads.
+/// The jobs of a pool that no thread has taken yet, and its threads.
 pub(super) struct Queue {
     pool: Handle,
     waiting: Arc<Mutex<Waiting>>,

@@ -53,10 +53,10 @@ async fn what_is_not_in_memory_is_answered_by_the_pool() {
     {
         let ingress = ingress(&folder, Options::default());
         assert_eq!(ask(&ingress, "POST", "/Product", r#"{"id":"1","name":"a"}"#).await.0, 201);
-        ingress.crossing.database().store().flush().unwrap();
+        ingress.scheduler.database().store().flush().unwrap();
     }
     let ingress = ingress(&folder, Options::default());
-    let cold = ingress.crossing.database().never_blocking();
+    let cold = ingress.scheduler.database().never_blocking();
     assert!(matches!(cold.read(cold.table("Product").unwrap(), "1"), Err(Error::WouldBlock)));
     assert_eq!(ask(&ingress, "GET", "/Product/1", "").await.0, 200);
     assert_eq!(ask(&ingress, "PATCH", "/Product/1", r#"{"name":"b"}"#).await.0, 200);
@@ -100,7 +100,7 @@ async fn a_lock_is_waited_for_without_a_thread() {
     let folder = tempfile::tempdir().unwrap();
     let ingress = ingress(&folder, Options::default());
     assert_eq!(ask(&ingress, "PUT", "/Product/1", r#"{"name":"a"}"#).await.0, 201);
-    let (database, (pool, _never_free)) = (ingress.crossing.database().clone(), busy_pool());
+    let (database, (pool, _never_free)) = (ingress.scheduler.database().clone(), busy_pool());
     let (handlers, pools) = (handlers::Options::default(), Pools::from(pool.handle().clone()));
     let ingress = Arc::new(Ingress::new(database.clone(), handlers, Options::default(), pools).unwrap());
     let ((held, holding), (release, released)) = (oneshot::channel(), std::sync::mpsc::channel::<()>());
@@ -117,7 +117,7 @@ async fn a_lock_is_waited_for_without_a_thread() {
     holding.await.unwrap();
     let other = Arc::clone(&ingress);
     let patch = tokio::spawn(async move { ask(&other, "PATCH", "/Product/1", r#"{"name":"b"}"#).await });
-    while ingress.crossing.waiting() == 0 {
+    while ingress.scheduler.waiting() == 0 {
         tokio::task::yield_now().await;
     }
     assert_eq!(ask(&ingress, "GET", "/Product/1", "").await.1, r#"{"id":"1","name":"a"}"#);
@@ -133,7 +133,7 @@ async fn over_the_limit_nobody_is_let_in() {
     let folder = tempfile::tempdir().unwrap();
     let ingress = ingress(&folder, Options { requests_in_flight: 1, ..Options::default() });
     let peer = ingress.peer(LOCAL, None);
-    let first = Permit::take(&ingress.crossing, &peer, Lane::Writing).unwrap();
+    let first = Permit::take(&ingress.scheduler, &peer, Pool::Writing).unwrap();
     assert_eq!(ask(&ingress, "POST", "/Product", "[{}]").await.0, 503);
     assert_eq!(ask(&ingress, "POST", "/Product", "{}").await.0, 201, "what does not wait is not counted");
     assert_eq!(ask(&ingress, "GET", "/Product", "").await.0, 200, "lists do not wait for writes");
@@ -199,11 +199,11 @@ async fn a_panic_in_the_pool_keeps_its_message() {
     let folder = tempfile::tempdir().unwrap();
     let ingress = ingress(&folder, Options::default());
     let peer = ingress.peer(LOCAL, None);
-    let outcome = ingress.crossing.in_pool::<()>(Lane::Reading, &peer, || panic!("no luck")).await;
+    let outcome = ingress.scheduler.in_pool::<()>(Pool::Reading, &peer, || panic!("no luck")).await;
     assert!(matches!(outcome, Err(Failure::Panicked(message)) if message == "no luck"));
-    let outcome = ingress.crossing.in_pool::<()>(Lane::Reading, &peer, || panic!("no luck with {LOCAL}")).await;
+    let outcome = ingress.scheduler.in_pool::<()>(Pool::Reading, &peer, || panic!("no luck with {LOCAL}")).await;
     assert!(matches!(outcome, Err(Failure::Panicked(message)) if message == "no luck with 127.0.0.1"));
-    let outcome = ingress.crossing.in_pool::<()>(Lane::Reading, &peer, || std::panic::panic_any(7)).await;
+    let outcome = ingress.scheduler.in_pool::<()>(Pool::Reading, &peer, || std::panic::panic_any(7)).await;
     assert!(matches!(outcome, Err(Failure::Panicked(message)) if message == "no message"));
 }
 
@@ -274,7 +274,7 @@ async fn the_newest_of_the_greediest_gives_way() {
     let options = Options { requests_in_flight: 4, ..Options::default() };
     let ingress = Ingress::new(database, handlers::Options::default(), options, pool.handle().clone()).unwrap();
     let peer = |last: u8| ingress.peer(Ipv4Addr::new(127, 0, 0, last).into(), None);
-    let permit = |last: u8| Permit::take(&ingress.crossing, &peer(last), Lane::Reading);
+    let permit = |last: u8| Permit::take(&ingress.scheduler, &peer(last), Pool::Reading);
     let mut greedy: Vec<_> = (0..4).map(|_| waiting(permit(9).unwrap())).collect();
     tokio::task::yield_now().await;
     assert!(permit(9).is_none(), "it has all");

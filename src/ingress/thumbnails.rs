@@ -1,10 +1,10 @@
-//! Requests for thumbnails, which are made once, in the lane of pictures, and kept for whoever asks next (`thumbnail_cache`).
+//! Requests for thumbnails, which are made once, in the pool of pictures, and kept for whoever asks next (`thumbnail_cache`).
 //!
 //! ```text
 //! head ── inline or in the pool ──┬─ the client has it: 304
 //!                                 ├─ kept ── answered
 //!                                 ├─ being made for another ── waits for that one
-//!                                 └─ else ── made in the lane of pictures, which has as many threads as that of lists
+//!                                 └─ else ── made in the pool of pictures, which has as many threads as that of lists
 //! ```
 //! One that is being made is finished though its client has disconnected: others may wait for it.
 
@@ -16,9 +16,9 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::crossing::{Crossing, Permit};
 use super::panics::caught;
 use super::peer::Peer;
+use super::scheduler::{Permit, Scheduler};
 use super::thumbnail_cache::{Found, Making, Outcome, Thumbnails};
 use super::unanswered::Unanswered;
 use super::{Answering, Body, Ingress};
@@ -26,7 +26,7 @@ use crate::error::Error;
 use crate::handlers::thumbnails::{Begun, Wanted, answer, begin};
 use crate::handlers::{Answer, Failure, Result};
 use crate::observability::{self, Span};
-use crate::routing::{Access, Blob, Lane};
+use crate::routing::{Access, Blob, Pool};
 use crate::schema::ThumbSize;
 use crate::transaction::Database;
 
@@ -68,8 +68,8 @@ impl Ingress {
     ) -> Answering {
         let (mut request, head) = (Unanswered::new(self, context, peer), blob.access == Access::Describe);
         let begun =
-            caught(|| begin(&self.crossing.never_blocking, blob.table, &blob.id, blob.attribute, spec, headers));
-        let next = match self.crossing.thumbnails.next(begun) {
+            caught(|| begin(&self.scheduler.never_blocking, blob.table, &blob.id, blob.attribute, spec, headers));
+        let next = match self.scheduler.thumbnails.next(begun) {
             Next::Answer(Err(Failure::Error(Error::WouldBlock))) => None,
             Next::Answer(outcome) => return Answering::Now(Some(answered(request, outcome, head, headers))),
             next => Some(next),
@@ -77,11 +77,11 @@ impl Ingress {
         request.context().mark(Span::Handler);
         let (blob, headers) = ((blob.table.name.clone(), blob.id.to_string(), blob.attribute), headers.clone());
         Answering::later(async move {
-            let (crossing, peer) = (Arc::clone(&request.ingress.crossing), request.peer.clone());
+            let (scheduler, peer) = (Arc::clone(&request.ingress.scheduler), request.peer.clone());
             let waited_ms = request.ingress.options.request_timeout_ms;
             let made = tokio::time::timeout(
                 Duration::from_millis(waited_ms),
-                thumbnail(&crossing, next, &blob, spec, &headers, &peer),
+                thumbnail(&scheduler, next, &blob, spec, &headers, &peer),
             );
             let made = made.await.unwrap_or(Err(Failure::TimedOut { waited_ms }));
             request.context().mark(Span::Pool);
@@ -95,21 +95,21 @@ fn answered(request: Unanswered, outcome: Result<Answer>, head: bool, headers: &
     let ingress = Arc::clone(&request.ingress);
     let answer = request.answer_for(outcome, head, headers);
     if [StatusCode::UNPROCESSABLE_ENTITY, StatusCode::SERVICE_UNAVAILABLE].contains(&answer.status()) {
-        ingress.crossing.thumbnails.counted.refused.fetch_add(1, Relaxed);
+        ingress.scheduler.thumbnails.counted.refused.fetch_add(1, Relaxed);
     }
     answer
 }
 
 /// The answer to a request, which begins in the pool if it could not in memory. `blob`: table, id, position of the attribute.
 async fn thumbnail(
-    crossing: &Arc<Crossing>,
+    scheduler: &Arc<Scheduler>,
     mut next: Option<Next>,
     (table, id, attribute): &(String, String, usize),
     spec: ThumbSize,
     headers: &HeaderMap,
     peer: &Peer,
 ) -> Result<Answer> {
-    let thumbnails = &crossing.thumbnails;
+    let thumbnails = &scheduler.thumbnails;
     loop {
         match next {
             Some(Next::Answer(outcome)) => return outcome,
@@ -121,24 +121,24 @@ async fn thumbnail(
                     return Ok(answer(&made, etag));
                 }
             }
-            Some(Next::Make(wanted, making)) => return make(crossing, wanted, making, peer).await,
+            Some(Next::Make(wanted, making)) => return make(scheduler, wanted, making, peer).await,
             None => {}
         }
         let (table, id, attribute, wanted) = (table.clone(), id.clone(), *attribute, headers.clone());
         let job = move |database: &Database| begin(database, database.table(&table)?, &id, attribute, spec, &wanted);
-        next = Some(thumbnails.next(crossing.read_in_pool(peer, job).await));
+        next = Some(thumbnails.next(scheduler.read_in_pool(peer, job).await));
     }
 }
 
-/// Makes one in the lane of pictures.
-async fn make(crossing: &Arc<Crossing>, wanted: Wanted, making: Option<Making>, peer: &Peer) -> Result<Answer> {
-    let permit = Permit::take(crossing, peer, Lane::Picturing).ok_or(Failure::Overloaded)?;
+/// Makes one in the pool of pictures.
+async fn make(scheduler: &Arc<Scheduler>, wanted: Wanted, making: Option<Making>, peer: &Peer) -> Result<Answer> {
+    let permit = Permit::take(scheduler, peer, Pool::Picturing).ok_or(Failure::Overloaded)?;
     let etag = wanted.etag.clone();
     let work = Arc::new(Mutex::new(Some((wanted, making))));
     let in_lane = Arc::clone(&work);
-    let job = move |crossing: &Crossing| {
+    let job = move |scheduler: &Scheduler| {
         let (wanted, making) = in_lane.lock().take().ok_or(Failure::Overloaded)?;
-        crossing.thumbnails.make(crossing.database(), wanted, making)
+        scheduler.thumbnails.make(scheduler.database(), wanted, making)
     };
     let made = permit.in_pool(job).await;
     // If its place was given up, it is still there: whoever waits for it makes it.

@@ -2,7 +2,7 @@
 //!
 //! A client that sends faster than the disk writes is thus slowed down by backpressure, and an upload costs one piece of memory, which
 //! counts as memory of bodies, and no thread while it waits for its client. If the engine is stalled, the write is retried after a pause.
-//! Only a few uploads write at a time, in a lane of their own: more would only wait for each other in the engine.
+//! Only a few uploads write at a time, in a pool of their own: more would only wait for each other in the engine.
 //!
 //! The record, the precondition and the media type are checked before the body is read (`blobs::Upload::begin`), and one piece is reserved
 //! from the memory of bodies.
@@ -15,17 +15,17 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::body::{self, Source};
 
-use super::crossing::Crossing;
 use super::panics::caught;
 use super::peer::Peer;
 use super::permits::{Arriving, BodyPermit};
+use super::scheduler::Scheduler;
 use super::{Ingress, Options};
 use crate::blobs::{CHUNK_BYTES, PIECE_BYTES, Upload};
 use crate::error::Error;
 use crate::handlers::blobs::{begin, finish};
 use crate::handlers::{Answer, Failure, Result};
 use crate::observability::{Context, Span};
-use crate::routing::{Blob, Lane};
+use crate::routing::{Blob, Pool};
 use crate::transaction::Database;
 
 /// The pause before a write to a stalled engine is retried.
@@ -56,7 +56,7 @@ impl Ingress {
         if !held.grow(PIECE_BYTES.min(self.options.all_bodies_bytes.max(self.options.body_bytes))) {
             return self.refuse(Failure::Overloaded, parts, body);
         }
-        let uploading = match Uploading::begin(&self.crossing, blob, parts, peer).await {
+        let uploading = match Uploading::begin(&self.scheduler, blob, parts, peer).await {
             Ok(uploading) => uploading,
             Err(failure) => return self.refuse(failure, parts, body),
         };
@@ -77,25 +77,25 @@ impl Ingress {
 /// An upload whose writes run in the pool. If it is dropped before its end, what it has written is removed in the pool, even if nobody
 /// waits any more for a job that owns it.
 struct Uploading {
-    crossing: Arc<Crossing>,
+    scheduler: Arc<Scheduler>,
     peer: Peer,
     /// Taken on drop.
     upload: Option<Upload>,
 }
 
 impl Uploading {
-    async fn begin(crossing: &Arc<Crossing>, blob: &Blob<'_>, parts: &Parts, peer: &Peer) -> Result<Self> {
+    async fn begin(scheduler: &Arc<Scheduler>, blob: &Blob<'_>, parts: &Parts, peer: &Peer) -> Result<Self> {
         let Blob { table, id, attribute, .. } = blob;
-        let upload = match caught(|| begin(&crossing.never_blocking, table, id, *attribute, &parts.headers)) {
+        let upload = match caught(|| begin(&scheduler.never_blocking, table, id, *attribute, &parts.headers)) {
             Err(Failure::Error(Error::WouldBlock)) => {
                 let (table, id, headers) = (table.name.clone(), id.to_string(), parts.headers.clone());
                 let attribute = *attribute;
                 let job = move |database: &Database| begin(database, database.table(&table)?, &id, attribute, &headers);
-                crossing.read_in_pool(peer, job).await
+                scheduler.read_in_pool(peer, job).await
             }
             outcome => outcome,
         };
-        Ok(Self { crossing: Arc::clone(crossing), peer: peer.clone(), upload: Some(upload?) })
+        Ok(Self { scheduler: Arc::clone(scheduler), peer: peer.clone(), upload: Some(upload?) })
     }
 
     /// Receives a body up to its end. The time spent waiting for the engine does not count towards the client's timeout.
@@ -143,14 +143,14 @@ impl Uploading {
     }
 
     async fn finish(self) -> Result<Answer> {
-        let database = self.crossing.database().deferring_syncs();
+        let database = self.scheduler.database().deferring_syncs();
         let end = move |upload: &mut Upload| {
             let answer = finish(&database, upload)?;
             Ok((answer, database.has_deferred_sync()))
         };
         let (this, (answer, is_unsynced)) = self.in_pool(end).await?;
         if is_unsynced {
-            this.crossing.synced().await?;
+            this.scheduler.synced().await?;
         }
         Ok(answer)
     }
@@ -164,8 +164,8 @@ impl Uploading {
         mut self,
         job: impl Fn(&mut Upload) -> Result<T> + Clone + Send + 'static,
     ) -> Result<(Self, T)> {
-        let (crossing, peer) = (Arc::clone(&self.crossing), self.peer.clone());
-        let deadline = Instant::now() + crossing.longest_wait;
+        let (scheduler, peer) = (Arc::clone(&self.scheduler), self.peer.clone());
+        let deadline = Instant::now() + scheduler.longest_wait;
         loop {
             let job = job.clone();
             let done = move || {
@@ -173,7 +173,7 @@ impl Uploading {
                 (self, outcome)
             };
             let outcome;
-            (self, outcome) = crossing.in_pool(Lane::Uploading, &peer, done).await?;
+            (self, outcome) = scheduler.in_pool(Pool::Uploading, &peer, done).await?;
             match outcome {
                 Err(Failure::Error(Error::Busy { .. })) if Instant::now() < deadline => sleep(PAUSE).await,
                 outcome => return outcome.map(|value| (self, value)),
@@ -185,7 +185,7 @@ impl Uploading {
 impl Drop for Uploading {
     fn drop(&mut self) {
         if let Some(upload) = self.upload.take().filter(Upload::is_open) {
-            self.crossing.drop_in_pool(upload);
+            self.scheduler.drop_in_pool(upload);
         }
     }
 }

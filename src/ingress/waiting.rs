@@ -9,10 +9,10 @@ use http::{Method, Response};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
-use super::crossing::{Attempt, Reply};
 use super::limits::{Held, Holder, Limited};
 use super::peer::Peer;
 use super::permits::BodyBytes;
+use super::scheduler::{Attempt, Reply};
 use super::unanswered::Unanswered;
 use super::{Body, Ingress};
 use crate::error::Error;
@@ -82,8 +82,8 @@ async fn read(request: &mut Unanswered, parts: &Parts, wait: Duration) -> Result
             None => place.insert(WaitingClient::take(&request.peer)?),
         };
         let (call, called) = oneshot::channel::<()>();
-        let streams = ingress.crossing.routes().streams();
-        let stream = &ingress.crossing.database().schema().streams[stream];
+        let streams = ingress.scheduler.routes().streams();
+        let stream = &ingress.scheduler.database().schema().streams[stream];
         let Some(_place) = streams.wait(stream, &[(partition, offset)], move || drop(call))? else {
             return Ok(answer);
         };
@@ -101,16 +101,16 @@ async fn read(request: &mut Unanswered, parts: &Parts, wait: Duration) -> Result
 /// Reads once, inline or in the pool.
 async fn read_now(ingress: &Arc<Ingress>, request: &Unanswered, parts: &Parts) -> Result<Answer> {
     let attempt = {
-        let route = ingress.crossing.routes().resolve(&parts.method, &parts.uri, &parts.headers);
+        let route = ingress.scheduler.routes().resolve(&parts.method, &parts.uri, &parts.headers);
         let route = route.ok_or_else(|| Failure::nothing_at(parts.uri.path()))??;
-        ingress.crossing.attempt(&route, &parts.headers, b"")
+        ingress.scheduler.attempt(&route, &parts.headers, b"")
     };
     if let Attempt::Done(outcome) = attempt {
         return outcome;
     }
     let held = BodyBytes::none(&request.peer);
     let waited_ms = ingress.options.request_timeout_ms;
-    let completed = ingress.crossing.complete(parts.clone(), Bytes::new(), held, attempt, &request.peer);
+    let completed = ingress.scheduler.complete(parts.clone(), Bytes::new(), held, attempt, &request.peer);
     let completed = tokio::time::timeout(Duration::from_millis(waited_ms), completed).await;
     let completed = completed.map_err(|_| Failure::TimedOut { waited_ms })?;
     match completed.outcome? {

@@ -1,6 +1,6 @@
 //! A resolved request: how much work it is, where it runs, and running it.
 //!
-//! Scheduling properties (`work`, `lane`, `has_written`) are derived from the request alone, and from what a quick look at its body shows.
+//! Scheduling properties (`work`, `pool`, `has_written`) are derived from the request alone, and from what a quick look at its body shows.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -128,9 +128,9 @@ pub enum Work {
     Long,
 }
 
-/// The bottleneck of a handler that does not run inline. Work in one lane does not wait for that in another.
+/// The bottleneck of a handler that does not run inline. Work in one pool does not wait for that in another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lane {
+pub enum Pool {
     /// Storage reads: one record.
     Reading,
     /// Locks, and records that are read before they are written.
@@ -160,12 +160,12 @@ impl Verb<'_> {
         matches!(self, Self::ReplaceAll | Self::MergeMatching(..) | Self::DeleteMatching(..))
     }
 
-    /// Returns the lane, if it does not run inline.
-    fn lane(&self) -> Lane {
+    /// Returns the pool, if it does not run inline.
+    fn pool(&self) -> Pool {
         match self {
-            Self::Read(_) | Self::ReadSelected(..) => Lane::Reading,
-            Self::List(_) | Self::ListByBody(_) | Self::MergeMatching(..) | Self::DeleteMatching(..) => Lane::Scanning,
-            Self::Create | Self::ReplaceAll | Self::Replace(_) | Self::Merge(_) | Self::Delete(_) => Lane::Writing,
+            Self::Read(_) | Self::ReadSelected(..) => Pool::Reading,
+            Self::List(_) | Self::ListByBody(_) | Self::MergeMatching(..) | Self::DeleteMatching(..) => Pool::Scanning,
+            Self::Create | Self::ReplaceAll | Self::Replace(_) | Self::Merge(_) | Self::Delete(_) => Pool::Writing,
         }
     }
 
@@ -278,27 +278,27 @@ impl<'r> Route<'r> {
         }
     }
 
-    /// Returns the lane of the handler with this body, if it does not run inline.
-    pub fn lane(&self, body: &[u8]) -> Lane {
+    /// Returns the pool of the handler with this body, if it does not run inline.
+    pub fn pool(&self, body: &[u8]) -> Pool {
         match &self.target {
-            Target::Options(_) | Target::Changes(..) => Lane::Reading,
+            Target::Options(_) | Target::Changes(..) => Pool::Reading,
             Target::Blob(blob) => match blob.access {
-                Access::Read | Access::Describe => Lane::Reading,
-                Access::Write => Lane::Uploading,
-                Access::Delete => Lane::Writing,
+                Access::Read | Access::Describe => Pool::Reading,
+                Access::Write => Pool::Uploading,
+                Access::Delete => Pool::Writing,
             },
-            Target::Table(_, Verb::List(_) | Verb::ListByBody(_)) if self.accepted.format.is_lines() => Lane::Dumping,
-            Target::Table(_, verb) => verb.lane(),
-            Target::Multicast(..) => Lane::Scanning,
-            Target::Stream(_, asked) if !asked.may_write() => Lane::Reading,
-            Target::Load(_) | Target::Batch | Target::Stream(..) => Lane::Writing,
+            Target::Table(_, Verb::List(_) | Verb::ListByBody(_)) if self.accepted.format.is_lines() => Pool::Dumping,
+            Target::Table(_, verb) => verb.pool(),
+            Target::Multicast(..) => Pool::Scanning,
+            Target::Stream(_, asked) if !asked.may_write() => Pool::Reading,
+            Target::Load(_) | Target::Batch | Target::Stream(..) => Pool::Writing,
             Target::Graphql(asked, _) => {
                 let request = asked.request(body).ok();
                 match request.and_then(|request| self.routes.graphql.known_kind(&request)) {
-                    Some(Kind::Reads) => Lane::Reading,
-                    Some(Kind::Mutation) => Lane::Writing,
+                    Some(Kind::Reads) => Pool::Reading,
+                    Some(Kind::Mutation) => Pool::Writing,
                     // Validating a new document is CPU-bound, too.
-                    Some(Kind::Lists) | None => Lane::Scanning,
+                    Some(Kind::Lists) | None => Pool::Scanning,
                 }
             }
         }
@@ -308,7 +308,7 @@ impl<'r> Route<'r> {
     pub fn may_write(&self) -> bool {
         match &self.target {
             Target::Options(_) | Target::Changes(..) => false,
-            Target::Table(_, verb) => verb.lane() == Lane::Writing,
+            Target::Table(_, verb) => verb.pool() == Pool::Writing,
             Target::Blob(blob) => matches!(blob.access, Access::Write | Access::Delete),
             Target::Stream(_, asked) => asked.may_write(),
             Target::Load(_) | Target::Batch | Target::Multicast(..) => true,
@@ -319,7 +319,7 @@ impl<'r> Route<'r> {
     /// Returns whether a successful answer to this body reports a completed write.
     pub fn has_written(&self, body: &[u8]) -> bool {
         match &self.target {
-            Target::Table(_, verb) => verb.counts() || verb.lane() == Lane::Writing,
+            Target::Table(_, verb) => verb.counts() || verb.pool() == Pool::Writing,
             Target::Stream(_, asked) => asked.may_write(),
             Target::Load(_) | Target::Batch | Target::Multicast(..) => true,
             Target::Graphql(asked, _) => {
@@ -407,16 +407,16 @@ impl<'r> Route<'r> {
         self.accepted.format.convert(load.answer(), None)
     }
 
-    /// Runs the handler; a long list is passed to `hand_over` in pieces, except for the last, which is the body of the answer.
+    /// Runs the handler; a long list is passed to `send_chunk` in pieces, except for the last, which is the body of the answer.
     ///
     /// # Errors
-    /// Errors of the handler and of `hand_over`.
+    /// Errors of the handler and of `send_chunk`.
     pub fn answer_in_pieces(
         &self,
         database: &Database,
         headers: &HeaderMap,
         body: &[u8],
-        hand_over: impl FnMut(Vec<u8>) -> crate::error::Result<()>,
+        send_chunk: impl FnMut(Vec<u8>) -> crate::error::Result<()>,
     ) -> Result<Answer> {
         let format = self.accepted.format;
         let (table, parsed) = match &self.target {
@@ -430,8 +430,8 @@ impl<'r> Route<'r> {
             _ => return self.answer(database, headers, body),
         };
         match self.registry_of(table)? {
-            None => handlers::list_in_pieces(database, table, query, format, hand_over),
-            Some(registry) => handlers::registry::list_in_pieces(registry, database, table, query, format, hand_over),
+            None => handlers::list_in_pieces(database, table, query, format, send_chunk),
+            Some(registry) => handlers::registry::list_in_pieces(registry, database, table, query, format, send_chunk),
         }
     }
 

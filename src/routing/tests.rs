@@ -207,7 +207,7 @@ fn a_list_in_lines_is_cut_only_where_that_is_asked() {
     assert_eq!(describe(&routes, "GET", "/Product?limit=20000", &lines), "400");
     let uri = Uri::from_static("/Product");
     let route = routes.resolve(&Method::GET, &uri, &lines).unwrap().unwrap();
-    assert_eq!((route.lane(b""), route.work(b"")), (Lane::Dumping, Work::Long));
+    assert_eq!((route.pool(b""), route.work(b"")), (Pool::Dumping, Work::Long));
 }
 
 #[test]

@@ -52,9 +52,10 @@ pub(super) async fn statistics(
     if !is_local {
         return refused(Failure::LocalOnly);
     }
-    let crossing = Arc::clone(&shared.crossing);
+    let scheduler = Arc::clone(&shared.scheduler);
     let uptime = shared.began.elapsed();
-    let made = shared.crossing.blocking(move || made(crossing.routes().streams(), crossing.database(), uptime)).await;
+    let made =
+        shared.scheduler.blocking(move || made(scheduler.routes().streams(), scheduler.database(), uptime)).await;
     made.map_or_else(refused, |statistics| Json(statistics).into_response())
 }
 

@@ -9,8 +9,9 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+
+from run_benches.render.section import Column, Section
 
 KEPT_WIDTH = 200
 """The width where the output is no terminal: kept output is read with something that scrolls."""
@@ -28,15 +29,6 @@ STYLED_WORDS = {
 }
 
 
-@dataclass(frozen=True)
-class Column:
-    """A column; of those that can be spared the last ones go first."""
-
-    title: str
-    right: bool = False
-    spared: bool = False
-
-
 def styled(text: str, style: str | None) -> str:
     """Text in a style, where standard output is a terminal and nobody asked for none (NO_COLOR)."""
     if style is None or os.environ.get("NO_COLOR") or not sys.stdout.isatty():
@@ -44,10 +36,10 @@ def styled(text: str, style: str | None) -> str:
     return f"\033[{STYLES[style]}m{text}\033[0m"
 
 
-def render(title: str, columns: Sequence[Column], body: Sequence[Sequence[str]], width: int | None = None) -> str:
+def table(title: str, titles: Sequence[str], body: Sequence[Sequence[str]], width: int | None = None) -> str:
     """The table, its first column shortened and its spared columns left out until it fits."""
     width = width or room()
-    columns, cells = list(columns), [list(row) for row in body]
+    columns, cells = list(map(Column.of, titles)), [list(row) for row in body]
     left_out: list[str] = []
     while _narrowest(columns, cells) > width and any(column.spared for column in columns):
         gone = max(at for at, column in enumerate(columns) if column.spared)
@@ -60,18 +52,28 @@ def render(title: str, columns: Sequence[Column], body: Sequence[Sequence[str]],
     return "\n".join([styled(title, "bold"), *lines, *note]) + "\n"
 
 
-def wrapped(text: str, width: int | None = None) -> str:
+def wrapped(text: str, width: int | None = None, indent: str = "") -> str:
     """A sentence in lines that fit; what follows the first line is indented. Names are not broken."""
     return "\n".join(
-        textwrap.wrap(text, width or room(), subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+        textwrap.wrap(
+            text,
+            width or room(),
+            initial_indent=indent,
+            subsequent_indent=f"{indent}  ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
     )
 
 
-def markdown(columns: Sequence[str], body: Iterable[Sequence[str]]) -> list[str]:
-    """The lines of a table in Markdown; a column whose name ends in `>` stands to the right."""
-    rules = ["--:" if column.endswith(">") else "---" for column in columns]
-    rows = [[column.removesuffix(">") for column in columns], rules, *body]
-    return ["| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |" for row in rows]
+def sections(found: Iterable[Section], everything: bool = False) -> Iterator[str]:
+    """Draws sections; `everything` shows the tables of folded ones, too."""
+    for one in found:
+        said = "".join(f"{wrapped(sentence, indent='  ')}\n" for sentence in one.sentences)
+        if one.body and (everything or not one.folded):
+            yield table(one.title, one.columns, one.body) + said
+        else:
+            yield f"{styled(one.title, 'bold')}\n{said}"
 
 
 def room() -> int:

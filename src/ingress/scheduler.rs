@@ -1,6 +1,6 @@
-//! The crossing from async to blocking code: inline if the data is in memory, else in the pool of the lane.
+//! The scheduler of requests, where async code meets blocking code: inline if the data is in memory, else in its pool.
 //!
-//! Each lane has its own limit and its own threads (`routing::Lane`), so none waits for another. Lists and thumbnails have as many threads
+//! Each pool has its own limit and its own threads (`routing::Pool`), so none waits for another. Lists and thumbnails have as many threads
 //! as there are cores (by default), at a lower priority than all others; only dumps wait for their clients, each on a thread that it
 //! occupies until its end. What is short is compressed on the worker, at most 16 KiB; all decompression is done in the pool. With
 //! `storage.refuse_stalls` off, a write on a worker may wait for the engine.
@@ -38,17 +38,17 @@ use crate::handlers::{
     self, Answer, Failure, Result,
     coding::{self, AcceptedCoding, Coding, Encoder, coded},
 };
-use crate::routing::{Lane, Route, Routes, Work};
+use crate::routing::{Pool, Route, Routes, Work};
 use crate::static_files::Extent;
 use crate::transaction::{Database, Interrupt, LOCK_WAIT, held_too_long};
 
 /// Runs handlers.
-pub(super) struct Crossing {
+pub(super) struct Scheduler {
     blocking: Database,
     pub(super) never_blocking: Database,
     routes: Routes,
     syncing: Handle,
-    /// The waiting work of each lane.
+    /// The waiting work of each pool.
     queues: [Queue; 6],
     pub(super) limits: Arc<Limits>,
     pub(super) thumbnails: Thumbnails,
@@ -94,7 +94,7 @@ pub(super) enum Attempt {
     /// Stopped at a lock held by another request; the channel closes when the lock is released.
     Locked(oneshot::Receiver<()>),
     /// Not possible inline: it may take long, or needs data that is not in memory.
-    Blocked(Lane),
+    Blocked(Pool),
 }
 
 /// The future outcome of a sync.
@@ -149,16 +149,16 @@ const DUMPED_BYTES: usize = 1 << 20;
 /// How long a dump waits for a thread before others have to give way.
 const DUMP_WAIT: Duration = Duration::from_secs(1);
 
-/// A permit to wait in a lane, released on drop; by the pool if the client has disconnected.
+/// A permit to wait in a pool, released on drop; by the pool if the client has disconnected.
 pub(super) struct Permit {
-    pub(super) crossing: Arc<Crossing>,
-    pub(super) lane: Lane,
+    pub(super) scheduler: Arc<Scheduler>,
+    pub(super) pool: Pool,
     pub(super) client: Client,
     pub(super) place: Arc<Place>,
     _held: Held,
 }
 
-/// A place in the queue of a lane. For another client, the newest one is given up.
+/// A place in the queue of a pool. For another client, the newest one is given up.
 #[derive(Default)]
 pub(super) struct Place {
     /// Whether it was left, for a thread or for another client.
@@ -192,20 +192,20 @@ impl Permit {
         self
     }
 
-    /// Runs a job in the pool of the lane, unless the place in its queue is given up.
+    /// Runs a job in its pool, unless the place in its queue is given up.
     ///
     /// # Errors
     /// `Panicked`; `Overloaded` if the place is given up, or the server stops before the job begins.
     pub(super) async fn in_pool<T: Send + 'static>(
         self,
-        job: impl FnOnce(&Crossing) -> T + Send + 'static,
+        job: impl FnOnce(&Scheduler) -> T + Send + 'static,
     ) -> Result<T> {
-        let (crossing, place, (done, outcome)) =
-            (Arc::clone(&self.crossing), Arc::clone(&self.place), oneshot::channel());
-        crossing.queue(self.lane).add(self.client, move || {
+        let (scheduler, place, (done, outcome)) =
+            (Arc::clone(&self.scheduler), Arc::clone(&self.place), oneshot::channel());
+        scheduler.queue(self.pool).add(self.client, move || {
             if self.place.begin() {
                 // Fails if nobody waits for it any more.
-                let _ = done.send(caught(|| Ok(job(&self.crossing))));
+                let _ = done.send(caught(|| Ok(job(&self.scheduler))));
             }
         });
         tokio::select! {
@@ -216,22 +216,22 @@ impl Permit {
     }
 
     /// Returns `None` if the limit is reached.
-    pub(super) fn take(crossing: &Arc<Crossing>, peer: &Peer, lane: Lane) -> Option<Self> {
+    pub(super) fn take(scheduler: &Arc<Scheduler>, peer: &Peer, pool: Pool) -> Option<Self> {
         let place = Arc::<Place>::default();
         let holder: Arc<dyn Holder> = place.clone();
-        let held = peer.holdings().take(limit_of(lane), 1, Some(&holder))?;
-        Some(Self { crossing: Arc::clone(crossing), lane, client: peer.holdings().client(), place, _held: held })
+        let held = peer.holdings().take(limit_of(pool), 1, Some(&holder))?;
+        Some(Self { scheduler: Arc::clone(scheduler), pool, client: peer.holdings().client(), place, _held: held })
     }
 }
 
-/// Returns the limit of the requests in the pool of a lane.
-fn limit_of(lane: Lane) -> Limited {
-    match lane {
-        Lane::Reading => Limited::Reads,
-        Lane::Writing | Lane::Uploading => Limited::Writes,
-        Lane::Scanning => Limited::Lists,
-        Lane::Dumping => Limited::Dumps,
-        Lane::Picturing => Limited::Thumbnails,
+/// Returns the limit of the requests in a pool.
+fn limit_of(pool: Pool) -> Limited {
+    match pool {
+        Pool::Reading => Limited::Reads,
+        Pool::Writing | Pool::Uploading => Limited::Writes,
+        Pool::Scanning => Limited::Lists,
+        Pool::Dumping => Limited::Dumps,
+        Pool::Picturing => Limited::Thumbnails,
     }
 }
 
@@ -255,14 +255,14 @@ struct Job {
 
 impl Job {
     fn run(mut self) {
-        let crossing = Arc::clone(&self.permit.crossing);
+        let scheduler = Arc::clone(&self.permit.scheduler);
         let (parts, body) = (self.parts.clone(), self.body.clone());
         // Leaves syncs to another pool, so that they do not occupy this thread.
-        let database = crossing.blocking.interrupted_by(&self.interrupt).deferring_syncs();
+        let database = scheduler.blocking.interrupted_by(&self.interrupt).deferring_syncs();
         let outcome = caught(|| {
-            let route = crossing.route(&parts)?;
-            let hand_over = |piece| self.hand_over(&crossing, &route, piece);
-            let answer = route.answer_in_pieces(&database, &parts.headers, &body, hand_over)?;
+            let route = scheduler.route(&parts)?;
+            let send_chunk = |piece| self.send_chunk(&scheduler, &route, piece);
+            let answer = route.answer_in_pieces(&database, &parts.headers, &body, send_chunk)?;
             let answer = marked(answer, &route, &body);
             Ok(match (self.encoder.take(), route.coding_of(&answer)) {
                 // The end of an answer compressed as a stream, possibly all of it.
@@ -275,7 +275,7 @@ impl Job {
                 (None, _) => answer,
             })
         });
-        let synced = database.has_deferred_sync().then(|| crossing.sync(&database));
+        let synced = database.has_deferred_sync().then(|| scheduler.sync(&database));
         let Some(pieces) = self.pieces.take() else { return self.begin(outcome, synced, None) };
         match outcome {
             Ok(last) => {
@@ -296,7 +296,7 @@ impl Job {
     }
 
     /// Sends a piece once there is room for it, compressed in the negotiated coding.
-    fn hand_over(&mut self, crossing: &Crossing, route: &Route<'_>, mut piece: Vec<u8>) -> crate::error::Result<()> {
+    fn send_chunk(&mut self, scheduler: &Scheduler, route: &Route<'_>, mut piece: Vec<u8>) -> crate::error::Result<()> {
         if self.pieces.is_none() && self.encoder.is_none() {
             self.encoder = route.coding_of_pieces().map(Encoder::of_pieces);
         }
@@ -306,7 +306,7 @@ impl Job {
         if piece.is_empty() {
             return Ok(());
         }
-        let piece = self.counted(crossing, Bytes::from(piece))?;
+        let piece = self.counted(scheduler, Bytes::from(piece))?;
         if self.pieces.is_none() {
             let (sender, receiver) = unbounded_channel();
             self.pieces = Some(sender);
@@ -319,8 +319,8 @@ impl Job {
     }
 
     /// Counts the bytes once there is room for them.
-    fn counted(&self, crossing: &Crossing, piece: Bytes) -> crate::error::Result<Bytes> {
-        let deadline = Instant::now() + crossing.longest_wait;
+    fn counted(&self, scheduler: &Scheduler, piece: Bytes) -> crate::error::Result<Bytes> {
+        let deadline = Instant::now() + scheduler.longest_wait;
         let is_abandoned = || self.interrupt.is_raised();
         let piece = match &self.dump {
             Some(dump) => dump.count_when_room(piece, deadline, is_abandoned),
@@ -380,8 +380,8 @@ impl Dump {
 }
 
 /// Awaits the beginning of an answer. While a dump waits for a thread, whoever holds most of them gives up one.
-async fn begun(mut beginning: oneshot::Receiver<Started>, lane: Lane, peer: &Peer) -> Option<Started> {
-    if lane != Lane::Dumping {
+async fn begun(mut beginning: oneshot::Receiver<Started>, pool: Pool, peer: &Peer) -> Option<Started> {
+    if pool != Pool::Dumping {
         return beginning.await.ok();
     }
     loop {
@@ -397,7 +397,7 @@ pub(super) fn not_read() -> Error {
     Error::Busy { detail: "the client reads too slowly, or has disconnected".to_owned() }
 }
 
-impl Crossing {
+impl Scheduler {
     pub(super) fn new(
         blocking: Database,
         routes: Routes,
@@ -414,8 +414,8 @@ impl Crossing {
         Self { blocking, never_blocking, routes, queues, syncing, limits, thumbnails, longest_wait }
     }
 
-    pub(super) fn queue(&self, lane: Lane) -> &Queue {
-        &self.queues[lane as usize]
+    pub(super) fn queue(&self, pool: Pool) -> &Queue {
+        &self.queues[pool as usize]
     }
 
     pub(super) fn routes(&self) -> &Routes {
@@ -447,11 +447,11 @@ impl Crossing {
     fn attempt_plain(&self, route: &Route<'_>, headers: &HeaderMap, body: &[u8]) -> Attempt {
         // Every request to a remote store waits for it.
         if self.blocking.store().is_remote() || route.work(body) == Work::Long {
-            return Attempt::Blocked(route.lane(body));
+            return Attempt::Blocked(route.pool(body));
         }
         if !route.may_write() {
             return match caught(|| route.answer(&self.never_blocking, headers, body)) {
-                Err(Failure::Error(Error::WouldBlock)) => Attempt::Blocked(route.lane(body)),
+                Err(Failure::Error(Error::WouldBlock)) => Attempt::Blocked(route.pool(body)),
                 outcome => Attempt::Done(outcome),
             };
         }
@@ -462,7 +462,7 @@ impl Crossing {
                 let (release, released) = oneshot::channel();
                 match database.when_released(move || drop(release)) {
                     true => Attempt::Locked(released),
-                    false => Attempt::Blocked(route.lane(body)),
+                    false => Attempt::Blocked(route.pool(body)),
                 }
             }
             Ok(answer) if database.has_deferred_sync() => Attempt::Unsynced(answer, self.sync(&database)),
@@ -484,7 +484,7 @@ impl Crossing {
     }
 
     /// Waits for the obstacle of an attempt without blocking a thread: a sync, or a lock, after which it is retried. Work that needs a
-    /// thread runs in the pool of its lane.
+    /// thread runs in its pool.
     pub(super) async fn complete(
         self: &Arc<Self>,
         parts: Parts,
@@ -496,14 +496,14 @@ impl Crossing {
         let deadline = tokio::time::Instant::now() + LOCK_WAIT;
         let mut permit = None;
         let outcome = loop {
-            let lane = match attempt {
+            let pool = match attempt {
                 Attempt::Done(outcome) => break outcome,
                 Attempt::Unsynced(answer, synced) => break when_synced(synced).await.map(|()| answer),
                 Attempt::Uncoded(answer) => break Ok(answer),
-                Attempt::Locked(_) => Lane::Writing,
-                Attempt::Blocked(lane) => lane,
+                Attempt::Locked(_) => Pool::Writing,
+                Attempt::Blocked(pool) => pool,
             };
-            let Some(taken) = permit.take().or_else(|| Permit::take(self, peer, lane)) else {
+            let Some(taken) = permit.take().or_else(|| Permit::take(self, peer, pool)) else {
                 break Err(Failure::Overloaded);
             };
             let Attempt::Locked(released) = attempt else { return self.pooled(parts, body, held, taken, peer).await };
@@ -535,7 +535,7 @@ impl Crossing {
         self.compressed(answer, coding, peer).await
     }
 
-    /// Compresses an answer, a longer one in the pool. A completed write must not fail any more: if there is no room in the lane, the answer
+    /// Compresses an answer, a longer one in the pool. A completed write must not fail any more: if there is no room in the pool, the answer
     /// stays uncompressed.
     ///
     /// # Errors
@@ -551,13 +551,13 @@ impl Crossing {
             return Ok(coded(answer, coding));
         }
         // Firm, since it may be the answer to a write.
-        let Some(permit) = Permit::take(self, peer, Lane::Scanning).map(Permit::firm) else { return Ok(answer) };
+        let Some(permit) = Permit::take(self, peer, Pool::Scanning).map(Permit::firm) else { return Ok(answer) };
         let job = move || {
             let answer = coded(answer, coding);
             drop(permit);
             answer
         };
-        self.in_pool(Lane::Scanning, peer, job).await
+        self.in_pool(Pool::Scanning, peer, job).await
     }
 
     /// Decompresses a body within the memory for which it has a permit.
@@ -570,7 +570,7 @@ impl Crossing {
         limit_bytes: usize,
         held: &mut BodyBytes,
     ) -> Result<Bytes> {
-        let permit = Permit::take(self, &held.peer, Lane::Writing).ok_or(Failure::Overloaded)?;
+        let permit = Permit::take(self, &held.peer, Pool::Writing).ok_or(Failure::Overloaded)?;
         let inflated = permit.in_pool(move |_| body::inflate(&body, limit_bytes)).await??;
         // An append counts with what was sent.
         let append = held.take_append();
@@ -582,19 +582,19 @@ impl Crossing {
         }
     }
 
-    /// Runs the handler of a request in the pool of its lane, where it may block; an answer longer than a piece comes in pieces. If the
+    /// Runs the handler of a request in its pool, where it may block; an answer longer than a piece comes in pieces. If the
     /// answer is dropped before its end, a query is cancelled; a write continues.
     async fn pooled(&self, parts: Parts, body: Bytes, mut held: BodyBytes, permit: Permit, peer: &Peer) -> Completed {
         let _append = held.take_append();
         let waiting = Waiting(Interrupt::default());
-        let (lane, interrupt, place) = (permit.lane, waiting.0.clone(), Arc::clone(&permit.place));
+        let (pool, interrupt, place) = (permit.pool, waiting.0.clone(), Arc::clone(&permit.place));
         let (started, beginning) = oneshot::channel();
         let asking = peer.clone();
-        self.queue(lane).add(permit.client, move || {
+        self.queue(pool).add(permit.client, move || {
             if !permit.place.begin() {
                 return;
             }
-            let dump = (lane == Lane::Dumping).then(|| Dump::begin(&asking, &interrupt));
+            let dump = (pool == Pool::Dumping).then(|| Dump::begin(&asking, &interrupt));
             let (encoder, started, pieces, began) = (None, Some(started), None, Instant::now());
             Job { parts, body, permit, peer: asking, interrupt, started, pieces, encoder, dump, began }.run();
             drop(held);
@@ -602,7 +602,7 @@ impl Crossing {
         // The sender is dropped only if the server stops first.
         let beginning = tokio::select! {
             biased;
-            begun = begun(beginning, lane, peer) => begun,
+            begun = begun(beginning, pool, peer) => begun,
             () = place.given_up.notified() => None,
         };
         let Some(Started { began, mut outcome, synced, pieces, headers }) = beginning else {
@@ -642,21 +642,21 @@ impl Crossing {
         &self,
         job: impl FnOnce() -> crate::error::Result<T> + Send + 'static,
     ) -> Result<T> {
-        Ok(self.in_pool(Lane::Writing, &Peer::server(&self.limits), job).await??)
+        Ok(self.in_pool(Pool::Writing, &Peer::server(&self.limits), job).await??)
     }
 
-    /// Runs a job in the pool of a lane; the caller has a permit for it.
+    /// Runs a job in a pool; the caller has a permit for it.
     ///
     /// # Errors
     /// `Panicked`; `Overloaded` if the server stops before it begins.
     pub(super) async fn in_pool<T: Send + 'static>(
         &self,
-        lane: Lane,
+        pool: Pool,
         peer: &Peer,
         job: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T> {
         let (done, outcome) = oneshot::channel();
-        self.queue(lane).add(peer.holdings().client(), move || {
+        self.queue(pool).add(peer.holdings().client(), move || {
             // Fails if nobody waits for it any more.
             let _ = done.send(caught(|| Ok(job())));
         });
@@ -672,15 +672,15 @@ impl Crossing {
         peer: &Peer,
         job: impl FnOnce(&Database) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let permit = Permit::take(self, peer, Lane::Reading).ok_or(Failure::Overloaded)?;
+        let permit = Permit::take(self, peer, Pool::Reading).ok_or(Failure::Overloaded)?;
         let done =
-            tokio::time::timeout(self.longest_wait, permit.in_pool(move |crossing| job(&crossing.blocking))).await;
+            tokio::time::timeout(self.longest_wait, permit.in_pool(move |scheduler| job(&scheduler.blocking))).await;
         done.unwrap_or(Err(Failure::TimedOut { waited_ms: self.longest_wait.as_millis() as u64 }))?
     }
 
     /// Drops a value in the pool, because its drop may block.
     pub(super) fn drop_in_pool(&self, value: impl Send + 'static) {
-        self.queue(Lane::Writing).pool().spawn_blocking(move || drop(value));
+        self.queue(Pool::Writing).pool().spawn_blocking(move || drop(value));
     }
 
     /// Waits until all earlier writes are synced.
@@ -697,7 +697,7 @@ impl Crossing {
     /// `Storage` if it cannot be read.
     pub(super) async fn opened(&self, extent: Extent, permit: Permit) -> Result<FileBody> {
         let readable = permit.in_pool(move |_| extent.read(0..0).map(|_| extent)).await?;
-        Ok(FileBody::new(readable?, self.queue(Lane::Reading).pool().clone()))
+        Ok(FileBody::new(readable?, self.queue(Pool::Reading).pool().clone()))
     }
 
     /// Returns the number of requests waiting for their bodies or for a pool.
