@@ -39,11 +39,12 @@ def test_every_scenario_is_run_and_stored_with_what_the_load_tool_stored(checkou
         and found.processes.server
     )
     made = json.loads((checkout.root / "bin" / "load_result.json").read_text())
+    curves = load_run.curves(made)
+    assert run.scenarios["rest-crud"].curves == curves
     assert run.scenarios["rest-crud"].result == made | {
         "id": found.id,
         "scenario": made["scenario"] | {"name": "rest-crud"},
     }
-    curves = run.scenarios["rest-crud"].curves
     assert (
         set(curves["get one"]) == {"response", "service", "send_lag"}
         and curves["get one"]["response"][12].quantile == 0.9
