@@ -1,13 +1,5 @@
-"""The growth of rows' times with what they depend on: series of rows along one axis, their law, their table and their
-pictures.
-
-Why series come from facts: a bench says of each of its rows where it stands on which axis, so a row that is added joins
-its series by itself. Rows of one series differ along its axis and in nothing else, so all of one layer, operation,
-subject and (but along the axis of threads) number of threads are one series. The law behind the points is fitted by
-`growth`. Threads have no law but speed-ups, each with its interval from turns with one thread: a law of scalability has
-three parameters, and those who use it ask for at least six points within the cores (Gunther, Guerrilla Capacity
-Planning, 5.3), which no row has.
-"""
+"""Series of rows along one axis (`analysis.series`): their section on the main page, their page with tables and laws, and
+their pictures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
