@@ -62,8 +62,8 @@ def refusal() -> str | None:
     """Why git cannot be asked about this checkout, or nothing."""
     try:
         git("rev-parse", "--verify", "HEAD^{commit}")
-    except UserError as complaint:
-        return str(complaint)
+    except UserError as error:
+        return str(error)
     return None
 
 

@@ -52,7 +52,7 @@ class Findings:
     by_layer: Mapping[str, "Findings"] = field(default_factory=dict)
     """Of a run of several layers, what is said of each by itself."""
     by_machine: tuple["Findings", ...] = ()
-    """The same of each machine, if there are several: no sentence is made of the figures of two."""
+    """The same of each machine, since no sentence is made of the figures of two; empty of a run of one layer."""
     along_axes: "Findings | None" = None
     """The same of all layers with rows along an axis, and of the bench of scaling."""
 

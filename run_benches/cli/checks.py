@@ -167,8 +167,8 @@ def _run(step: Check) -> CheckResult:
         outcome, remedy = ("passed" if step.do() else "failed"), ""
     except Skip as skip:
         outcome, remedy = "skipped", str(skip)
-    except UserError as complaint:
-        print(complaint, file=sys.stderr)
+    except UserError as error:
+        print(error, file=sys.stderr)
         outcome, remedy = "failed", ""
     return CheckResult(step.name, outcome, round(time.monotonic() - began, 1), remedy)
 
@@ -288,17 +288,17 @@ def _bench_stanzas() -> bool:
         for path in BENCHES.glob("*.rs")
         if re.search(r"^fn main\(|^criterion_main!", path.read_text(encoding="utf-8"), re.MULTILINE)
     }
-    complaints = [
+    errors = [
         f'benches/{name}.rs has no [[bench]] name = "{name}" in Cargo.toml' for name in sorted(sources - set(declared))
     ]
-    complaints += [f"[[bench]] {name} has no benches/{name}.rs" for name in sorted(set(declared) - sources)]
-    complaints += [
+    errors += [f"[[bench]] {name} has no benches/{name}.rs" for name in sorted(set(declared) - sources)]
+    errors += [
         f"[[bench]] {name} lacks harness = false"
         for name, bench in declared.items()
         if bench.get("harness") is not False
     ]
-    print("\n".join(complaints), file=sys.stderr)
-    return not complaints and bool(declared)
+    print("\n".join(errors), file=sys.stderr)
+    return not errors and bool(declared)
 
 
 def _every_bench() -> bool:
@@ -310,9 +310,9 @@ def _every_bench() -> bool:
 
 def _published_rows() -> bool:
     """Every row of the published tables is filled by a bench that there is."""
-    complaints = published.check()
-    print("\n".join(complaints), file=sys.stderr)
-    return not complaints
+    errors = published.check()
+    print("\n".join(errors), file=sys.stderr)
+    return not errors
 
 
 def _at_random() -> bool:

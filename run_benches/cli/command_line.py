@@ -146,9 +146,9 @@ def _carried_out(arguments: list[str]) -> int:
                     processes.end_all()
         finally:
             sys.stdout.flush()
-    except UserError as complaint:
-        print(f"run-benches.py: {complaint}", file=sys.stderr)
-        return complaint.code
+    except UserError as error:
+        print(f"run-benches.py: {error}", file=sys.stderr)
+        return error.code
     except BrokenPipeError:
         _open_on_nothing(1, 2)
         return Exit.NOTHING if interrupts.STOP.requested else Exit.FINE

@@ -70,8 +70,8 @@ def main(as_json: bool) -> Exit:
     findings = [*processor(root), *_watched(root), *memory(root), *_stores(), *_tools()]
     try:
         scatters, unmeasured = _sentinels(), None
-    except UserError as complaint:
-        scatters, unmeasured = [], str(complaint)
+    except UserError as error:
+        scatters, unmeasured = [], str(error)
     if as_json:
         print(
             serialization.text(

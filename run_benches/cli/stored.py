@@ -49,22 +49,22 @@ def listing(
     not hide the others."""
     entries: list[dict[str, object]] = []
     body: list[list[str]] = []
-    complaints: list[str] = []
+    errors: list[str] = []
     for path in paths:
         try:
             run = load(path)
-        except UserError as complaint:
-            complaints.append(str(complaint))
+        except UserError as error:
+            errors.append(str(error))
             continue
         entries.append({"name": path.stem, "started": run.started, "commit": run.tool.commit, "complete": run.complete})
         body.append([path.stem, run.started, revision(run.tool.commit, run.tool.dirty), *line(run)])
     if as_json:
-        print(serialization.text({"schema": LIST_SCHEMA, title: entries, "damaged": complaints}), end="")
+        print(serialization.text({"schema": LIST_SCHEMA, title: entries, "damaged": errors}), end="")
     else:
         all_columns = ["name", "started", "revision", *columns]
         print(terminal.table(f"{title} of {of}", all_columns, body) if body else f"no {title} of {of} yet")
-        print("\n".join(complaints), end="\n" if complaints else "")
-    return Exit.ERROR if complaints else Exit.FINE
+        print("\n".join(errors), end="\n" if errors else "")
+    return Exit.ERROR if errors else Exit.FINE
 
 
 def runs_listing(title: str, paths: list[Path], as_json: bool) -> Exit:

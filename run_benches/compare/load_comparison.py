@@ -135,10 +135,10 @@ def _pair(compared: LoadComparison, folder: Path, programs: Programs, number: in
     ]
     try:
         lines = _run(command, deadline_s if compared.done else None)
-    except (UserError, TimeoutError) as complaint:
+    except (UserError, TimeoutError) as error:
         if not compared.done:
             raise
-        compared.invalid.append(f"pair {number + 1}: {complaint}")
+        compared.invalid.append(f"pair {number + 1}: {error}")
         return {}
     pairs = [[_result(results / f"{id}.json") for id in json.loads(line)] for line in lines]
     ordered = [(second, first) if swapped else (first, second) for first, second in pairs]

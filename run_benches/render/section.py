@@ -4,7 +4,7 @@ Why one kind of part: what is told in two places must not disagree, so the place
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class Section:
     title: str
     sentences: Sequence[str] = ()
     columns: Sequence[str] = ()
-    body: Sequence[Sequence[str]] = field(default_factory=list)
+    body: Sequence[Sequence[str]] = ()
     folded: bool = False
 
 

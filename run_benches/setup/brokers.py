@@ -124,7 +124,7 @@ def _found(
     try:
         with packages.one_at_a_time():
             packages.install(sys.executable, requirements, [])
-    except UserError as complaint:
-        print(complaint, file=sys.stderr)
+    except UserError as error:
+        print(error, file=sys.stderr)
         return None
     return programs[-1] if is_recent(programs[-1]) else None

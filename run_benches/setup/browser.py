@@ -50,7 +50,7 @@ class Tab:
         for descriptor in (commands, answers, *given):
             os.close(descriptor)
         self._unread, self._number, self._session = b"", 0, ""
-        self.complaints: list[str] = []
+        self.errors: list[str] = []
         """Errors and warnings on the page's console, uncaught exceptions, and what the browser refused."""
         self.requests: list[str] = []
         """Where the page has sent requests to."""
@@ -99,7 +99,7 @@ class Tab:
         deadline = time.monotonic() + DEADLINE_S
         while not self.evaluate(f"Boolean({condition})"):
             assert time.monotonic() < deadline, (
-                f"never: {condition}\n{self.complaints}\n{self.evaluate('document.body.innerText')}"
+                f"never: {condition}\n{self.errors}\n{self.evaluate('document.body.innerText')}"
             )
             time.sleep(0.05)
 
@@ -139,8 +139,8 @@ class Tab:
             case "Network.requestWillBeSent":
                 self.requests.append(about["request"]["url"])
             case "Runtime.exceptionThrown":
-                self.complaints.append(str(about["exceptionDetails"]))
+                self.errors.append(str(about["exceptionDetails"]))
             case "Runtime.consoleAPICalled" if about["type"] in ("error", "warning", "assert"):
-                self.complaints.append(str(about["args"]))
+                self.errors.append(str(about["args"]))
             case "Log.entryAdded" if about["entry"]["level"] in ("error", "warning"):
-                self.complaints.append(str(about["entry"]))
+                self.errors.append(str(about["entry"]))

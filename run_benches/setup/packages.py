@@ -113,8 +113,8 @@ def install(python: str, requirements: Path, options: list[str]) -> None:
         "-r",
         str(requirements),
     ]
-    complaint = f"pip could not install {requirements.name}; check the network, or pip's index settings"
-    _call([python, "-I", str(wheel / "pip"), *command], complaint, {**variables, "PIP_CONFIG_FILE": os.devnull})
+    error = f"pip could not install {requirements.name}; check the network, or pip's index settings"
+    _call([python, "-I", str(wheel / "pip"), *command], error, {**variables, "PIP_CONFIG_FILE": os.devnull})
 
 
 @contextmanager
@@ -167,11 +167,11 @@ def _environment(more: dict[str, str]) -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PIP_"))} | more
 
 
-def _call(command: list[str], complaint: str, variables: dict[str, str]) -> str:
+def _call(command: list[str], error: str, variables: dict[str, str]) -> str:
     done = processes.captured(command, env=_environment(variables), stderr=processes.STDOUT, close_fds=False)
     if done.returncode != 0:
         last = (done.stdout.strip().splitlines() or ["no output"])[-1]
-        raise UserError(f"{complaint} ({last})")
+        raise UserError(f"{error} ({last})")
     return done.stdout
 
 

@@ -48,7 +48,7 @@ class Checkout:
             self.command(*words), env=merged, cwd="/", capture_output=True, text=True, timeout=120, check=False
         )
 
-    def complaint(self, *words: str, **environment: str) -> str:
+    def error(self, *words: str, **environment: str) -> str:
         """Runs a command that must end with one line on standard error and exit code 2."""
         done = self.run(*words, **environment)
         lines = done.stderr.strip().splitlines()

@@ -133,7 +133,7 @@ def fits(tab: browser.Tab) -> bool:
 
 def only_the_server(tab: browser.Tab, url: str) -> None:
     """Nothing was complained about, and nobody else was asked."""
-    assert not tab.complaints
+    assert not tab.errors
     assert {request.partition(":")[0] for request in tab.requests} <= {"http", "data", "about"}
     assert all(request.startswith(f"{url}/") for request in tab.requests if request.startswith("http"))
 
@@ -205,7 +205,7 @@ def test_what_is_wrong_is_shown_where_it_is(server: str, tab: browser.Tab) -> No
     )
     assert (before, marked) == ("name==Lämp&", "prize")
     # The browser itself says on the console that the answer was a 400.
-    assert len(tab.complaints) == 1 and "400" in tab.complaints[0]
+    assert len(tab.errors) == 1 and "400" in tab.errors[0]
     run(tab, "limit=3")
     settled(tab, 3)
     assert tab.evaluate("document.querySelector('#problem').hidden")

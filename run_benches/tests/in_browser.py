@@ -52,9 +52,9 @@ def looked_at(markdown: str, drawn: Sequence[Picture], width: int, tmp_path: Pat
     file.write_text(LOOK.format(width=width, document=html.escape(rendered)), encoding="utf-8")
     chosen = browser.found()
     assert chosen
-    dom, complaints = browser.shown(chosen, file, tmp_path / "profile")
+    dom, errors = browser.shown(chosen, file, tmp_path / "profile")
     result = re.findall(r"<pre>(\{.*?\})</pre>", dom)
-    assert result and not complaints, complaints
+    assert result and not errors, errors
     assert json.loads(html.unescape(result[0])) == {
         "overflow": 0,
         "broken": 0,

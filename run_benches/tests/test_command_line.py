@@ -171,7 +171,7 @@ def test_a_name_that_means_something_already_is_not_given(checkout: Checkout, me
         ["load", "save", name],
         ["load", "compare", "rest-crud", "--keep", name],
     ):
-        assert f"{name!r} is reserved" in checkout.complaint(*words)
+        assert f"{name!r} is reserved" in checkout.error(*words)
 
 
 def test_a_baseline_of_a_reserved_name_can_be_shown_and_removed(checkout: Checkout, measured: str) -> None:

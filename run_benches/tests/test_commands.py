@@ -75,23 +75,21 @@ def test_json_is_the_run_itself(checkout: Checkout) -> None:
 
 def test_unknown_names_are_errors_before_anything_is_built(checkout: Checkout) -> None:
     (checkout.root / "bin" / "BROKEN").touch()
-    assert "no layer, row or command 'stoarge'; did you mean storage?" in checkout.complaint("stoarge")
-    assert "did you mean integration?" in checkout.complaint("run", "storage", "--skip", "integratoin")
+    assert "no layer, row or command 'stoarge'; did you mean storage?" in checkout.error("stoarge")
+    assert "did you mean integration?" in checkout.error("run", "storage", "--skip", "integratoin")
 
 
 def test_an_unknown_row_is_an_error_once_the_rows_are_known(checkout: Checkout) -> None:
-    assert "no row 'storage/raed'; did you mean storage/read?" in checkout.complaint("storage/raed")
+    assert "no row 'storage/raed'; did you mean storage/read?" in checkout.error("storage/raed")
 
 
 def test_a_broken_build_is_one_line(checkout: Checkout) -> None:
     (checkout.root / "bin" / "BROKEN").touch()
-    assert (
-        checkout.complaint("storage") == "the build failed: error[E0308]: mismatched types (all of it: runs/build.log)"
-    )
+    assert checkout.error("storage") == "the build failed: error[E0308]: mismatched types (all of it: runs/build.log)"
 
 
 def test_flags_in_the_environment_are_one_line(checkout: Checkout) -> None:
-    assert "unset RUSTFLAGS" in checkout.complaint("storage", RUSTFLAGS="-g")
+    assert "unset RUSTFLAGS" in checkout.error("storage", RUSTFLAGS="-g")
 
 
 def test_a_row_that_hangs_costs_its_own_row(checkout: Checkout) -> None:
@@ -220,7 +218,7 @@ def test_an_interrupted_run_is_kept_and_resumed(checkout: Checkout, number: sign
     assert after.design.order[: len(before.design.order)] == before.design.order
     assert {len(bench.points_ns) for bench in after.benches.values() if bench.family} == {6}
     assert {len(ratio.pairs) for ratio in after.ratios.values()} == {6}
-    assert "nothing to resume" in checkout.complaint("--resume")
+    assert "nothing to resume" in checkout.error("--resume")
 
 
 def test_what_the_runner_starts_can_be_interrupted_too(checkout: Checkout) -> None:
@@ -240,8 +238,8 @@ def test_a_run_is_not_resumed_with_other_binaries(checkout: Checkout) -> None:
     interrupted(checkout)
     with (checkout.root / "bin" / "storage-fake").open("a") as binary:
         binary.write("# changed\n")
-    assert "is not the binary that" in checkout.complaint("--resume")
-    assert "--resume goes on with the plan" in checkout.complaint("--resume", "--quick")
+    assert "is not the binary that" in checkout.error("--resume")
+    assert "--resume goes on with the plan" in checkout.error("--resume", "--quick")
 
 
 def test_two_runs_do_not_meet(checkout: Checkout) -> None:
@@ -252,9 +250,7 @@ def test_two_runs_do_not_meet(checkout: Checkout) -> None:
     try:
         while not list((checkout.root / "runs").glob("2*.json")):
             time.sleep(0.05)
-        assert f"another run is under way on this machine (process {first.pid})" in checkout.complaint(
-            "storage", *QUICK
-        )
+        assert f"another run is under way on this machine (process {first.pid})" in checkout.error("storage", *QUICK)
     finally:
         first.send_signal(signal.SIGINT)
         first.wait(60)
@@ -266,25 +262,25 @@ def test_a_baseline_is_saved_once_listed_shown_and_removed(checkout: Checkout) -
     saved = checkout.root / "baselines" / "before.json"
     content = saved.read_text()
     assert json.loads(content)["name"] == "before" and json.loads(content)["partial"] == ["storage"]
-    assert "never overwritten" in checkout.complaint("save", "before", "storage/read", *QUICK)
-    assert "never overwritten" in checkout.complaint("save", "before", "--run", "last")
+    assert "never overwritten" in checkout.error("save", "before", "storage/read", *QUICK)
+    assert "never overwritten" in checkout.error("save", "before", "--run", "last")
     assert saved.read_text() == content
     assert checkout.run("save", "again", "--run", "last").returncode == 0
     assert "before" in checkout.run("baselines").stdout and "again" in checkout.run("baselines").stdout
     assert "read/strata/0_index_1t" in checkout.run("baselines", "show", "before").stdout
     assert checkout.run("baselines", "remove", "before").returncode == 0 and not saved.exists()
-    assert "no baseline 'before'" in checkout.complaint("baselines", "remove", "before")
+    assert "no baseline 'before'" in checkout.error("baselines", "remove", "before")
 
 
 @pytest.mark.parametrize("name", ["../x", "", "a/b", ".hidden", "x.json", "a b", "x" * 65])
 def test_a_baseline_needs_a_name_that_is_one(checkout: Checkout, name: str) -> None:
-    assert "is no name for a baseline" in checkout.complaint("save", name, "--run", "last")
+    assert "is no name for a baseline" in checkout.error("save", name, "--run", "last")
 
 
 def test_a_damaged_or_newer_file_is_one_line(checkout: Checkout, measured: str) -> None:
     checkout.keep(measured, "good")
     good, bad = checkout.root / "baselines" / "good.json", checkout.root / "baselines" / "bad.json"
-    for content, complaint in (
+    for content, error in (
         (good.read_text()[:700], "baselines/bad.json is damaged (not JSON"),
         ("", "is damaged (not JSON"),
         ("[]", "Expected `object`, got `array`"),
@@ -293,14 +289,14 @@ def test_a_damaged_or_newer_file_is_one_line(checkout: Checkout, measured: str) 
         ('{"schema": 9}', "has schema 9, and this version reads up to 6: use a newer run-benches.py"),
     ):
         bad.write_text(content)
-        assert complaint in checkout.complaint("compare", "--stored", "good", "bad")
+        assert error in checkout.error("compare", "--stored", "good", "bad")
         listed = checkout.run("baselines")
         assert listed.returncode == 2 and "good" in listed.stdout and "bad.json" in listed.stdout
     bad.write_bytes(b"\xff\xfe")
-    assert "is damaged" in checkout.complaint("compare", "--stored", "good", "bad")
+    assert "is damaged" in checkout.error("compare", "--stored", "good", "bad")
     bad.write_text(good.read_text())
     edited(bad, benches={})
-    assert "planned but without a state" in checkout.complaint("baselines", "show", "bad")
+    assert "planned but without a state" in checkout.error("baselines", "show", "bad")
 
 
 def test_stored_runs_stand_side_by_side_without_a_verdict(checkout: Checkout, measured: str) -> None:
@@ -309,7 +305,7 @@ def test_stored_runs_stand_side_by_side_without_a_verdict(checkout: Checkout, me
     assert done.returncode == 0 and "no verdict" in done.stdout
     assert "2.00 us (2.00 to 2.00 us)" in done.stdout and "1.000" in done.stdout
     assert json.loads(checkout.run("compare", "--stored", "a", "b", "--json").stdout)["verdict"] is None
-    assert "no stored run 'c'" in checkout.complaint("compare", "--stored", "a", "c")
+    assert "no stored run 'c'" in checkout.error("compare", "--stored", "a", "c")
 
 
 def test_the_time_of_a_lane_is_not_divided_by_that_of_a_row_that_ran_alone(checkout: Checkout, measured: str) -> None:
@@ -388,7 +384,7 @@ def test_an_interrupted_run_is_not_gone_on_with_on_another_machine(checkout: Che
         complete=False,
         machine=run["machine"] | {"identity": run["machine"]["identity"] | {"stepping": "another"}},
     )
-    assert "unlike machines (stepping)" in checkout.complaint("run", "--resume")
+    assert "unlike machines (stepping)" in checkout.error("run", "--resume")
 
 
 def test_list_needs_no_build_and_knows_more_after_one(checkout: Checkout) -> None:
@@ -406,7 +402,7 @@ def test_list_needs_no_build_and_knows_more_after_one(checkout: Checkout) -> Non
         and "integration" not in after.stdout
     )
     assert re.search(r"^[1-9]\d* rows of 1 layer$", after.stdout, re.MULTILINE)
-    assert "did you mean storage?" in checkout.complaint("list", "storag")
+    assert "did you mean storage?" in checkout.error("list", "storag")
     assert json.loads(checkout.run("list", "--json").stdout)["schema"] == 1
 
 
@@ -430,8 +426,8 @@ def test_a_bench_without_its_stanza_is_found(
     manifest = checkout.root / "Cargo.toml"
     manifest.write_text(manifest.read_text().replace("harness = false", "", 1))
     assert not checks._bench_stanzas()
-    complaints = capsys.readouterr().err
-    assert "benches/routing.rs has no [[bench]]" in complaints and "storage lacks harness = false" in complaints
+    errors = capsys.readouterr().err
+    assert "benches/routing.rs has no [[bench]]" in errors and "storage lacks harness = false" in errors
 
 
 @pytest.mark.parametrize(

@@ -809,9 +809,9 @@ def test_neither_run_nor_page_is_not_rendered_yet_and_a_page_without_its_run_pro
     made.run.write_text(stored)
     made.call()
     made.run.unlink()
-    with pytest.raises(UserError, match="nothing proves the figures of .*PERFORMANCE.md") as complaint:
+    with pytest.raises(UserError, match="nothing proves the figures of .*PERFORMANCE.md") as error:
         made.check()
-    assert complaint.value.code == 1
+    assert error.value.code == 1
 
 
 def test_the_committed_page_is_short_and_belongs_to_the_reference(made: Pages) -> None:

@@ -124,8 +124,8 @@ def test_a_report_goes_where_a_shell_would_send_it(checkout: Checkout, measured:
     )
     assert through.returncode == 0 and (tmp_path / "three").read_text() == sent.stdout
     for words in (["report", "kept"], ["load", "report"], ["document", "kept"]):
-        assert "it is a folder" in checkout.complaint(*words, "--output", str(tmp_path))
+        assert "it is a folder" in checkout.error(*words, "--output", str(tmp_path))
     for output in ("-", "/dev/null", "/dev/stdout"):
-        assert "cannot write" in checkout.complaint("document", "kept", "--output", output)
+        assert "cannot write" in checkout.error("document", "kept", "--output", output)
     for command in ("more", "compare"):
-        assert "standard output" in checkout.complaint(command, "--picture", "-")
+        assert "standard output" in checkout.error(command, "--picture", "-")

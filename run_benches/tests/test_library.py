@@ -149,7 +149,7 @@ def test_what_the_build_no_longer_has_is_told(target: Path) -> None:
 
 
 def test_the_command_prints_what_cargo_reads(checkout: Checkout) -> None:
-    assert "has no librocksdb.a" in checkout.complaint("library")
+    assert "has no librocksdb.a" in checkout.error("library")
     compiled(checkout.root / "target")
     (checkout.root / ".cargo").mkdir()
     (checkout.root / ".cargo/local.toml").write_text(

@@ -126,11 +126,11 @@ def test_an_interrupted_load_test_keeps_what_is_done(checkout: Checkout) -> None
 
 
 def test_a_load_test_is_kept_listed_and_shown(checkout: Checkout) -> None:
-    assert "no load test was made here yet" in checkout.complaint("load", "show")
+    assert "no load test was made here yet" in checkout.error("load", "show")
     assert "no baselines of load tests yet" in checkout.run("load", "baselines").stdout
     checkout.run("load", "rest-crud")
     assert checkout.run("load", "save", "before").returncode == 0
-    assert "never overwritten" in checkout.complaint("load", "save", "before")
+    assert "never overwritten" in checkout.error("load", "save", "before")
     kept = checkout.root / "baselines" / "load" / "before.json"
     assert loads.load(kept).name == "before"
     assert "before" in checkout.run("load", "baselines").stdout and "rest-crud" in checkout.run("load", "runs").stdout
@@ -138,7 +138,7 @@ def test_a_load_test_is_kept_listed_and_shown(checkout: Checkout) -> None:
     assert json.loads(checkout.run("load", "show", "before", "--json").stdout)["schema"] == 2
     assert "no baselines of benches yet" in checkout.run("baselines").stdout, "those of benches are others"
     edited(kept, schema=9)
-    assert "has schema 9" in checkout.complaint("load", "show", "before")
+    assert "has schema 9" in checkout.error("load", "show", "before")
     assert checkout.run("load", "baselines").returncode == 2
 
 
@@ -147,16 +147,16 @@ def test_results_of_the_format_before_are_read_and_those_of_another_are_not(chec
     assert checkout.run("load", "rest-crud").returncode == 0
     assert last(checkout).scenarios["rest-crud"].read()
     edited(checkout.root / "bin" / "load_result.json", format=9)
-    assert "format 9, and this version reads 1 to 2" in checkout.complaint("load", "rest-crud")
+    assert "format 9, and this version reads 1 to 2" in checkout.error("load", "rest-crud")
 
 
 def test_scenarios_are_listed_without_a_build(checkout: Checkout) -> None:
     (checkout.root / "bin" / "BROKEN").touch()
     done = checkout.run("load", "list")
     assert done.returncode == 0 and "80 reads to 20 writes over REST" in done.stdout
-    complaint = checkout.complaint("load", "rest-curd")
-    assert complaint.startswith("no scenario 'rest-curd': give a file, or one of ") and "rest-crud" in complaint
-    assert "the build failed" in checkout.complaint("load", "rest-crud")
+    error = checkout.error("load", "rest-curd")
+    assert error.startswith("no scenario 'rest-curd': give a file, or one of ") and "rest-crud" in error
+    assert "the build failed" in checkout.error("load", "rest-crud")
 
 
 def test_scenarios_with_a_stream_and_those_of_a_registry_have_a_name_together_and_some_need_nats() -> None:
@@ -186,7 +186,7 @@ def test_a_file_is_a_scenario_too(checkout: Checkout, tmp_path: Path) -> None:
     file.write_text("load = 3")
     assert checkout.run("load", str(file)).returncode == 0, "what is wrong with it the load tool says"
     file.write_text("no toml")
-    assert "mine.toml: " in checkout.complaint("load", str(file))
+    assert "mine.toml: " in checkout.error("load", str(file))
 
 
 def test_the_page_says_first_what_was_not_run_and_what_is_not_to_be_believed(checkout: Checkout) -> None:

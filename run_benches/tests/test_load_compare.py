@@ -113,20 +113,18 @@ def test_pairs_that_break_a_rule_do_not_count_and_end_it_when_they_are_many(chec
 
 
 def test_fewer_pairs_than_the_rule_needs_are_refused(checkout: Checkout) -> None:
-    assert "pairs of servers, and --pairs says 3" in checkout.complaint(
+    assert "pairs of servers, and --pairs says 3" in checkout.error(
         "load", "compare", "rest-crud", "--versus=--no-tls", "--pairs", "3"
     )
     assert "is no number from 1 on" in checkout.run("load", "compare", "rest-crud", "--pairs", "0").stderr
-    assert "give one of them" in checkout.complaint(
-        "load", "compare", "rest-crud", "--versus=--no-tls", "--base", "main"
-    )
-    assert "no scenario 'never'" in checkout.complaint("load", "compare", "never")
+    assert "give one of them" in checkout.error("load", "compare", "rest-crud", "--versus=--no-tls", "--base", "main")
+    assert "no scenario 'never'" in checkout.error("load", "compare", "never")
 
 
 def test_one_that_is_kept_stands_on_the_page_about_load_tests(checkout: Checkout) -> None:
     words = ("load", "compare", "rest-crud", "--seed", "7", "--versus=--no-tls", "--keep", "tls")
     assert checkout.run(*words).returncode == 0
-    assert "is never overwritten" in checkout.complaint(*words)
+    assert "is never overwritten" in checkout.error(*words)
     (stored,) = (checkout.root / "runs").glob("load-compare-*.json")
     assert checkout.run("load", "save", "again", stored.stem).returncode == 0
     assert (

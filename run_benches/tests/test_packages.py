@@ -137,7 +137,7 @@ def test_pip_gets_what_leads_to_the_package_index(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("PIP_CERT", "/ca.pem")
     seen: dict[str, str] = {}
     monkeypatch.setattr(packages, "_bundled_pip", lambda: tmp_path)
-    monkeypatch.setattr(packages, "_call", lambda command, complaint, variables: seen.update(variables))
+    monkeypatch.setattr(packages, "_call", lambda command, error, variables: seen.update(variables))
     packages.install("python", tmp_path, [])
     assert seen == {
         "PIP_INDEX_URL": "https://b.example",

@@ -122,9 +122,9 @@ def test_a_job_that_was_cut_off_is_not_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text, complaint", [("", "damaged"), ("{}\n", "damaged"), ("[\n", "damaged"), ('{"schema":99}\n', "use a newer")]
+    "text, error", [("", "damaged"), ("{}\n", "damaged"), ("[\n", "damaged"), ('{"schema":99}\n', "use a newer")]
 )
-def test_a_damaged_or_newer_pool_is_one_line(tmp_path: Path, text: str, complaint: str) -> None:
+def test_a_damaged_or_newer_pool_is_one_line(tmp_path: Path, text: str, error: str) -> None:
     (tmp_path / "pool.jsonl").write_text(text)
-    with pytest.raises(UserError, match=complaint):
+    with pytest.raises(UserError, match=error):
         pool.load(tmp_path / "pool.jsonl")

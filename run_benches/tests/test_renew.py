@@ -127,7 +127,7 @@ def test_a_new_layer_is_measured_alone_and_stays_fresh_until_its_code_changes(ho
 
 
 def test_a_name_means_all_that_bear_it_and_everything_is_renewed_without_one(house: Checkout) -> None:
-    assert "did you mean storage?" in house.complaint("renew", "storag")
+    assert "did you mean storage?" in house.error("renew", "storag")
     assert set(states(house, "load")) == {f"scenario {SCENARIO}"}
     renewed(house)
     assert set(contents(house)) == {
@@ -152,15 +152,15 @@ def test_a_scenario_that_says_how_often_it_is_run_is_run_so_often() -> None:
 
 def test_what_nobody_has_is_not_measured(house: Checkout) -> None:
     (house.root / "src/storage.rs").write_text("pub const SIZE: u32 = 3;\n")
-    assert "a page would name a revision that nobody has" in house.complaint("renew", "storage")
+    assert "a page would name a revision that nobody has" in house.error("renew", "storage")
     assert states(house)["layer storage"] == "never measured" and not contents(house)
     shutil.rmtree(house.root / ".git")
-    assert "not a git repository" in house.complaint("renew", "storage")
+    assert "not a git repository" in house.error("renew", "storage")
 
 
 def test_the_reference_is_not_saved(house: Checkout) -> None:
-    assert "run-benches.py renew" in house.complaint("save", "reference", "--run", "last")
-    assert "run-benches.py renew" in house.complaint("load", "save", "reference")
+    assert "run-benches.py renew" in house.error("save", "reference", "--run", "last")
+    assert "run-benches.py renew" in house.error("load", "save", "reference")
 
 
 def test_a_reference_of_before_is_a_set_and_is_taken_apart(house: Checkout) -> None:
@@ -192,40 +192,36 @@ def test_a_reference_of_before_is_a_set_and_is_taken_apart(house: Checkout) -> N
         == 0
     )
     assert house.run("report", "reference").returncode == 0
-    assert "is a set of runs" in house.complaint("save", "kept", "--run", "reference")
-    assert "renewed by itself" in house.complaint("baselines", "remove", "reference")
+    assert "is a set of runs" in house.error("save", "kept", "--run", "reference")
+    assert "renewed by itself" in house.error("baselines", "remove", "reference")
     commit(house)
     elsewhere = {"STRATA_COMPARE_DIR": str(house.root.parent / "compare")}
-    assert "there is no revision at which all layers" in house.complaint("compare", "reference", "HEAD", **elsewhere), (
+    assert "there is no revision at which all layers" in house.error("compare", "reference", "HEAD", **elsewhere), (
         "an older part does not say what it depends on"
     )
-    assert "there is no revision" not in house.complaint(
-        "compare", "reference", "HEAD", "--rows", "storage", **elsewhere
-    )
+    assert "there is no revision" not in house.error("compare", "reference", "HEAD", "--rows", "storage", **elsewhere)
 
 
 def test_a_damaged_file_is_named_and_not_overwritten(kept: Checkout) -> None:
     path = kept.root / "baselines/reference/storage.json"
     path.write_text(path.read_text()[:-10])
     for words in (("renew",), ("renew", "--dry-run"), ("document",)):
-        assert "baselines/reference/storage.json is damaged" in kept.complaint(*words)
+        assert "baselines/reference/storage.json is damaged" in kept.error(*words)
     path.write_text("{}")
-    assert "baselines/reference/storage.json is damaged" in kept.complaint("renew")
+    assert "baselines/reference/storage.json is damaged" in kept.error("renew")
     edited(path, schema=99)
-    assert "use a newer run-benches.py" in kept.complaint("renew") and json.loads(path.read_text()) == {"schema": 99}
+    assert "use a newer run-benches.py" in kept.error("renew") and json.loads(path.read_text()) == {"schema": 99}
 
 
 def test_a_part_that_is_in_the_wrong_file_is_said(kept: Checkout) -> None:
     (kept.root / "baselines/reference/storage.json").rename(kept.root / "baselines/reference/integration.json")
-    assert "has rows of storage, where it should have those of integration alone" in kept.complaint(
-        "renew", "--dry-run"
-    )
+    assert "has rows of storage, where it should have those of integration alone" in kept.error("renew", "--dry-run")
 
 
 def test_a_load_test_that_is_in_the_wrong_file_is_said(kept: Checkout) -> None:
     folder = kept.root / "baselines/load/reference"
     shutil.copy(folder / f"{SCENARIO}.json", folder / "lists.json")
-    assert f"has load tests of {SCENARIO}, where it should have those of lists alone" in kept.complaint(
+    assert f"has load tests of {SCENARIO}, where it should have those of lists alone" in kept.error(
         "renew", "--dry-run"
     )
 
@@ -255,9 +251,9 @@ def test_on_a_full_disk_what_is_stored_stays_whole(kept: Checkout) -> None:
 def test_an_old_file_that_git_does_not_have_is_not_taken_apart(kept: Checkout) -> None:
     single = kept.root / "baselines/reference.json"
     single.write_text((kept.root / "baselines/reference/storage.json").read_text())
-    assert "are both there" in kept.complaint("renew", "storage", "--all")
+    assert "are both there" in kept.error("renew", "storage", "--all")
     shutil.rmtree(kept.root / "baselines/reference")
-    assert "git does not have it" in kept.complaint("renew", "storage", "--all") and single.exists()
+    assert "git does not have it" in kept.error("renew", "storage", "--all") and single.exists()
 
 
 def test_what_is_there_no_more_goes_from_the_set(kept: Checkout) -> None:
@@ -271,7 +267,7 @@ def test_what_is_there_no_more_goes_from_the_set(kept: Checkout) -> None:
         "another name was typed"
     )
     (kept.root / gone[0]).write_text((kept.root / gone[0]).read_text() + " ")
-    assert f"{gone[0]} is of nothing that is there any more, and git does not have it as it is" in kept.complaint(
+    assert f"{gone[0]} is of nothing that is there any more, and git does not have it as it is" in kept.error(
         "renew", SCENARIO
     )
     commit(kept)
@@ -360,7 +356,7 @@ def test_a_scenario_that_was_skipped_keeps_what_was_stored(kept: Checkout) -> No
 
 def test_variables_that_pages_do_not_name_are_refused(kept: Checkout) -> None:
     for variable in ("BASE_URL", "STRATA_LISTEN"):
-        assert f"{variable} was set" in kept.complaint("renew", SCENARIO, "--all", **{variable: "127.0.0.1:1"})
+        assert f"{variable} was set" in kept.error("renew", SCENARIO, "--all", **{variable: "127.0.0.1:1"})
 
 
 def test_what_goes_wrong_keeps_what_was_stored(kept: Checkout) -> None:
@@ -456,7 +452,7 @@ def test_two_at_once_are_not(house: Checkout) -> None:
     for line in first.stderr:
         if "while it grows" in line:
             break
-    assert "another run is under way on this machine" in house.complaint("renew", "integration")
+    assert "another run is under way on this machine" in house.error("renew", "integration")
     first.send_signal(signal.SIGINT)
     assert "not renewed" in first.stderr.read() and first.wait() == 3
 

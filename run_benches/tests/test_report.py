@@ -105,4 +105,4 @@ def test_the_run_is_the_last_one_or_else_the_reference(tmp_path: Path, monkeypat
 
 
 def test_a_run_that_is_not_there_is_one_line(checkout: Checkout) -> None:
-    assert "no stored run 'nosuch'" in checkout.complaint("report", "nosuch")
+    assert "no stored run 'nosuch'" in checkout.error("report", "nosuch")

@@ -49,10 +49,10 @@ def test_an_archive_bears_no_other_repositorys_commit(checkout: Checkout) -> Non
     checked = checkout.run("document", "last", "--output", str(page), "--check")
     assert checked.returncode == 3 and "not a git repository" in checked.stderr
     assert checkout.run("save", "kept", "--run", "last").returncode == 0
-    assert "not a git repository" in checkout.complaint("compare", "kept")
+    assert "not a git repository" in checkout.error("compare", "kept")
 
 
 def test_a_run_outside_of_git_cannot_be_measured_again(checkout: Checkout, measured: str) -> None:
     checkout.keep(measured, "kept")
     begin_repository(checkout.root)
-    assert "git knew no revision" in checkout.complaint("compare", "kept")
+    assert "git knew no revision" in checkout.error("compare", "kept")

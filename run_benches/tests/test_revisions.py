@@ -31,7 +31,7 @@ def resolved(workspace: Workspace, word: str | None) -> tuple[str, str, bool]:
     return name, commit, dirty
 
 
-def complaint(workspace: Workspace, call: str, **environment: str) -> str:
+def error(workspace: Workspace, call: str, **environment: str) -> str:
     lines = [
         "from run_benches.errors import UserError",
         "try:",
@@ -82,10 +82,10 @@ def test_a_dirty_tree_adds_nothing_to_the_repository(workspace: Workspace) -> No
 def test_why_git_refuses_is_said_in_its_words(workspace: Workspace) -> None:
     baseline(workspace, "kept", workspace.commit())
     for call in ("resolve('.')", "resolve('main')", "resolve('kept')", "merge_base()"):
-        said = complaint(workspace, f"revisions.{call}", GIT_TEST_ASSUME_DIFFERENT_OWNER="1")
+        said = error(workspace, f"revisions.{call}", GIT_TEST_ASSUME_DIFFERENT_OWNER="1")
         assert "dubious ownership" in said and f"safe.directory {workspace.root}" in said
     allowed = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": str(workspace.root)}
-    assert "no complaint" in complaint(
+    assert "no complaint" in error(
         workspace, "revisions.resolve('kept')", GIT_TEST_ASSUME_DIFFERENT_OWNER="1", **allowed
     )
 
@@ -100,7 +100,7 @@ def test_a_shallow_clone_is_told_how_to_deepen_it(workspace: Workspace) -> None:
     clone = Workspace(root)
     baseline(clone, "reference", first)
     for word in ("reference", "HEAD~1", first):
-        assert "git fetch --unshallow" in complaint(clone, f"revisions.resolve({word!r})")
+        assert "git fetch --unshallow" in error(clone, f"revisions.resolve({word!r})")
     clone.call("git", "fetch", "-q", "--unshallow")
     assert resolved(clone, "reference")[1] == resolved(clone, "HEAD~1")[1] == first
 
@@ -125,7 +125,7 @@ def test_a_baseline_is_named_by_any_path_to_it(workspace: Workspace) -> None:
         == ("baseline elsewhere", first, False)
     )
     for word in ("baselines/nothing.json", "baselines", "Cargo.toml"):
-        assert complaint(workspace, f"revisions.resolve({word!r})").startswith(
+        assert error(workspace, f"revisions.resolve({word!r})").startswith(
             f"{word!r} is neither a git revision nor a saved baseline"
         )
 
@@ -158,7 +158,7 @@ def test_words_are_revisions_or_baselines(workspace: Workspace) -> None:
         == ("baseline reference", first, False)
     )
     for word in ("nothing", "--help", "reference/x", "HEAD:src"):
-        assert complaint(workspace, f"revisions.resolve({word!r})").startswith(
+        assert error(workspace, f"revisions.resolve({word!r})").startswith(
             f"{word!r} is neither a git revision nor a saved baseline"
         )
 
@@ -166,17 +166,15 @@ def test_words_are_revisions_or_baselines(workspace: Workspace) -> None:
 def test_a_word_that_means_both_is_asked_about(workspace: Workspace) -> None:
     head = workspace.commit()
     baseline(workspace, "main", workspace.call("git", "rev-parse", "HEAD~1"))
-    assert "say main^0 for the one, baselines/main.json for the other" in complaint(
-        workspace, "revisions.resolve('main')"
-    )
+    assert "say main^0 for the one, baselines/main.json for the other" in error(workspace, "revisions.resolve('main')")
     assert resolved(workspace, "main^0")[1] == head and resolved(workspace, "baselines/main.json")[0] == "baseline main"
 
 
 def test_a_baseline_that_cannot_be_measured_again_is_refused(workspace: Workspace) -> None:
     baseline(workspace, "edited", workspace.commit(), dirty=True)
     baseline(workspace, "foreign", "1" * 40)
-    assert "uncommitted changes" in complaint(workspace, "revisions.resolve('edited')")
-    assert "111111111, which is not in this repository" in complaint(workspace, "revisions.resolve('foreign')")
+    assert "uncommitted changes" in error(workspace, "revisions.resolve('edited')")
+    assert "111111111, which is not in this repository" in error(workspace, "revisions.resolve('foreign')")
 
 
 def test_the_merge_base_is_where_the_branch_began(workspace: Workspace) -> None:
@@ -196,18 +194,16 @@ def test_without_a_merge_base_there_is_a_complaint(workspace: Workspace) -> None
     workspace.call("git", "checkout", "-q", "--orphan", "other")
     workspace.number(2)
     workspace.commit()
-    assert complaint(workspace, "revisions.merge_base()").startswith("HEAD and main have no common ancestor")
+    assert error(workspace, "revisions.merge_base()").startswith("HEAD and main have no common ancestor")
     workspace.call("git", "branch", "-q", "-D", "main")
-    assert complaint(workspace, "revisions.merge_base()").startswith(
+    assert error(workspace, "revisions.merge_base()").startswith(
         "there is no branch main to compare with: name a revision"
     )
 
 
 def test_outside_a_repository_git_is_quoted(workspace: Workspace) -> None:
     shutil.rmtree(workspace.root / ".git")
-    assert complaint(workspace, "revisions.resolve(None)").startswith(
-        "git rev-parse failed: fatal: not a git repository"
-    )
+    assert error(workspace, "revisions.resolve(None)").startswith("git rev-parse failed: fatal: not a git repository")
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ def stored() -> Any:
     return json.loads(run_schema.FILE.read_text(encoding="utf-8"))
 
 
-def complaints(run: Any) -> list[str]:
+def errors(run: Any) -> list[str]:
     return [
         f"{error.json_path}: {error.message}" for error in jsonschema.Draft202012Validator(stored()).iter_errors(run)
     ]
@@ -41,21 +41,21 @@ FILES = [
 
 @pytest.mark.parametrize("baseline", FILES, ids=lambda path: path.stem)
 def test_every_baseline_fits(baseline: Path) -> None:
-    assert complaints(json.loads(baseline.read_text(encoding="utf-8"))) == []
+    assert errors(json.loads(baseline.read_text(encoding="utf-8"))) == []
 
 
 def test_a_run_just_measured_fits(measured: str) -> None:
-    assert complaints(json.loads(measured)) == []
+    assert errors(json.loads(measured)) == []
 
 
 def test_what_is_no_run_does_not_fit() -> None:
     run = json.loads(serialization.text(a_run()))
-    assert complaints(run) == []
+    assert errors(run) == []
     row = next(iter(run["benches"]))
     run["benches"][row]["state"] = "skiped"
     run["benches"][row]["facts"]["threads"] = "8"
     del run["design"]["seed"]
-    found = " ".join(complaints(run))
+    found = " ".join(errors(run))
     assert (
         "'skiped' is not one of" in found
         and "'8' is not of type 'integer'" in found

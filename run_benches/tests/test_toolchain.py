@@ -82,14 +82,14 @@ def test_another_library_or_half_of_one_is_refused_before_the_build(machine: Mac
     subprocess.run(
         ["cc", "-shared", "-x", "c", "-o", machine.wheel, "-"], input="void clang_other(void) {}", text=True, check=True
     )
-    for content, complaint in (
+    for content, error in (
         (machine.wheel.read_bytes(), "undefined symbol: clang_getClangVersion"),
         (stub.read_bytes()[:5000], ""),
         (b"", "file too short"),
     ):
         machine.wheel.write_bytes(content)
         with pytest.raises(
-            UserError, match=f"the libclang of run_benches/setup/libclang.txt cannot be used here: .*{complaint}"
+            UserError, match=f"the libclang of run_benches/setup/libclang.txt cannot be used here: .*{error}"
         ):
             libclang.ensure(machine.target)
         assert not machine.local.exists()

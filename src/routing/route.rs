@@ -128,7 +128,7 @@ pub enum Work {
     Long,
 }
 
-/// The bottleneck of a handler that does not run inline. Work in one pool does not wait for that in another.
+/// The thread pool of a handler that does not run inline, by its bottleneck. Work in one pool does not wait for that in another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pool {
     /// Storage reads: one record.
