@@ -6,8 +6,8 @@
 //! that is depended on and absent is inserted and deleted again, which conflicts with whoever inserts it. A batch for which nothing was
 //! read is written at READ COMMITTED, which waits for others and never fails for them.
 //!
-//! Each commit locks keys in the same order, that of the keys, first those that are there, then those that are not: else two would wait for
-//! each other until PostgreSQL ends one of them, a second later.
+//! Each commit locks in the same order: keys that are there, ranges that it deletes, then keys that are not there, each in the order of the
+//! keys. Else two would wait for each other until PostgreSQL ends one of them, a second later.
 //!
 //! A snapshot is a transaction that only reads, on a connection of its own. Its sequence number is the oldest transaction that it does not
 //! see, less one: all with smaller numbers have ended, and are seen.
@@ -19,7 +19,7 @@ mod connection;
 mod encryption;
 mod url;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -370,12 +370,13 @@ async fn stage(lease: &Lease, begin: &str, changes: &Changes) -> std::result::Re
     if !begin.is_empty() {
         sent.push(Box::pin(async move { client.batch_execute(begin).await.map(|()| 0) }));
     }
-    for (lower, upper) in &changes.ranges {
-        sent.push(Box::pin(async move { client.execute(&statements.delete_range, &[lower, upper]).await }));
-    }
-    // One that is written is locked by that.
-    if !matches!(locked.1[..], [] | [true]) {
+    // One that is written is locked by that, if it is the first to be locked.
+    let is_first = inserted.0.is_empty() && changes.ranges.is_empty();
+    if !(locked.0.is_empty() || locked.1 == [true] && is_first) {
         sent.push(Box::pin(async { client.execute(&statements.lock, &[&locked.0, &locked.1]).await }));
+    }
+    for (lower, upper) in BTreeSet::from_iter(&changes.ranges) {
+        sent.push(Box::pin(async move { client.execute(&statements.delete_range, &[lower, upper]).await }));
     }
     let written = [(&statements.insert, &inserted), (&statements.update, &updated), (&statements.put, &put)];
     for (statement, (keys, values)) in written {

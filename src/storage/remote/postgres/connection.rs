@@ -78,7 +78,9 @@ statements! { table:
     insert(BYTEA_ARRAY, BYTEA_ARRAY) = format!("INSERT INTO {table} SELECT * FROM unnest($1::bytea[], $2::bytea[])");
     touch(BYTEA) = format!("UPDATE {table} SET v = v WHERE k = $1");
     delete(BYTEA_ARRAY) = format!("DELETE FROM {table} WHERE k = ANY($1)");
-    delete_range(BYTEA, BYTEA) = format!("DELETE FROM {table} WHERE k >= $1 AND k < $2");
+    delete_range(BYTEA, BYTEA) = format!(
+        "DELETE FROM {table} WHERE k IN (SELECT k FROM {table} WHERE k >= $1 AND k < $2 ORDER BY k FOR UPDATE)"
+    );
     lock(BYTEA_ARRAY, BOOL_ARRAY) = format!(
         "SELECT CASE WHEN u.written THEN (SELECT 1 FROM {table} WHERE k = u.k FOR UPDATE) \
          ELSE (SELECT 1 FROM {table} WHERE k = u.k FOR SHARE) END FROM unnest($1::bytea[], $2::bool[]) AS u(k, written)"
