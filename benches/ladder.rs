@@ -45,7 +45,7 @@ use http_body_util::{BodyExt, Full};
 use prepared::{Ours, SST, described, options};
 use rustix::time::{ClockId, clock_gettime};
 use strata::ingress::{Ingress, Peer};
-use strata::routing::Routes;
+use strata::routing::{Call, Routes};
 use strata::schema::Table;
 use strata::{handlers, ingress};
 use strata_harness::data::{self, Id};
@@ -169,7 +169,7 @@ async fn routed(routes: &Routes, ours: &Ours, request: Request<Full<Bytes>>, bod
     let (parts, _) = black_box(request).into_parts();
     let route = routes.resolve(&parts.method, &parts.uri, &parts.headers);
     let route = route.expect("a table's path").expect("a good request");
-    let answer = route.answer(&ours.database, &parts.headers, body).or_refused();
+    let answer = Call::new(&route, body).answer(&ours.database, &parts.headers).or_refused();
     read_whole(answer.map(Full::new)).await
 }
 

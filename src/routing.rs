@@ -7,6 +7,7 @@
 //!
 //! Non-goals: paths that are not a table's (`ingress` has a router for them); when and where a handler runs (`ingress`).
 
+mod call;
 mod route;
 mod streams;
 
@@ -29,7 +30,8 @@ use crate::query::{Limits, Query};
 use crate::schema::{Attribute, Schema, Stream, Table, ThumbSize};
 use crate::streams::Streams;
 use crate::transaction::Database;
-pub use route::{Access, Blob, Changes, Pool, Route, Work};
+pub use call::{Call, Work};
+pub use route::{Access, Blob, Changes, Pool, Route};
 use route::{Asked, Target, Verb};
 
 /// The paths of a schema.
@@ -325,7 +327,7 @@ impl Routes {
             _ => record_verb(rest, method)?,
         };
         let verb = match verb {
-            verb if query.is_empty() || verb.has_query() => verb,
+            verb if query.is_empty() || verb.properties().has_query => verb,
             Verb::Read(id) => Verb::ReadSelected(id, Box::new(self.selection(table, query)?)),
             _ => return Err(no_query_here()),
         };
@@ -338,7 +340,7 @@ impl Routes {
             Verb::List(_) | Verb::ListByBody(_) => Accepted::negotiate(headers, AnswerKind::List)?,
             _ => Accepted::negotiate(headers, AnswerKind::One)?,
         };
-        let body_format = match verb.bodies() {
+        let body_format = match verb.properties().bodies {
             Some(bodies) => BodyFormat::from_headers(headers, bodies)?,
             None => BodyFormat::default(),
         };

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::Full;
 use strata::encoding::{Record, key, record};
-use strata::routing::Routes;
+use strata::routing::{Call, Routes};
 use strata::schema::{Durability, Table};
 use strata::storage::{Batch, Space};
 use strata::{handlers, indexes};
@@ -99,7 +99,8 @@ fn above_indexes(suite: &mut Suite) {
         move |index| {
             let route =
                 routes.resolve(&Method::POST, &path, &headers).expect("a table's path").expect("a good request");
-            u64::from(whole(route.answer(&ours.database, &headers, &bodies[(index % POOL) as usize])))
+            let call = Call::new(&route, &bodies[(index % POOL) as usize]);
+            u64::from(whole(call.answer(&ours.database, &headers)))
         }
     });
     let creates = || Creates { bodies: bodies().iter().map(|body| Bytes::copy_from_slice(body)).collect() };

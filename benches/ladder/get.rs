@@ -11,7 +11,7 @@ use http_body_util::Full;
 use hyper_util::service::TowerToHyperService;
 use strata::encoding::{Record, key};
 use strata::handlers::{self, media::Accepted};
-use strata::routing::Routes;
+use strata::routing::{Call, Routes};
 use strata::storage::{Reach, Space};
 use strata_harness::data::{self, scatter};
 use strata_harness::{Data, Depth, Facts, Suite, Unit};
@@ -70,7 +70,7 @@ pub fn in_process(suite: &mut Suite) {
             move |index| {
                 let route = routes.resolve(&Method::GET, &paths[scatter(index, n) as usize], &headers);
                 let route = route.expect("a table's path").expect("a good request");
-                u64::from(whole(route.answer(&ours.database, &headers, b"")))
+                u64::from(whole(Call::new(&route, b"").answer(&ours.database, &headers)))
             }
         },
     );

@@ -12,7 +12,7 @@ use http_body_util::Full;
 use strata::graphql::{self, Graphql, Transport};
 use strata::handlers;
 use strata::query::{Limits, Query};
-use strata::routing::Routes;
+use strata::routing::{Call, Routes};
 use strata_harness::data::{self, CATEGORIES, scatter};
 use strata_harness::{Depth, Facts, Suite, Unit};
 
@@ -158,7 +158,7 @@ fn in_process(suite: &mut Suite, twin: Twin) {
         let (path, headers, asks) = (Uri::from_static("/graphql"), json(), twin.asks());
         move |index| {
             let route = routes.resolve(&Method::POST, &path, &headers).expect("its path").expect("a good request");
-            let answer = route.answer(&ours.database, &headers, asks.body(index)).expect("a healthy store");
+            let answer = Call::new(&route, asks.body(index)).answer(&ours.database, &headers).expect("a healthy store");
             asks.units(index, answer.status(), black_box(answer.body()).len())
         }
     });

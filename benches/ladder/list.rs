@@ -11,7 +11,7 @@ use strata::encoding::{Record, key};
 use strata::handlers::{self, media::Format};
 use strata::indexes::{KeyRange, Keys, Matches};
 use strata::query::{Limits, Query};
-use strata::routing::Routes;
+use strata::routing::{Call, Routes};
 use strata::schema::{Index, IndexKind, Schema, Table};
 use strata::storage::{Pinned, Reach, Space};
 use strata_harness::data::{self, CATEGORIES};
@@ -138,7 +138,7 @@ pub fn in_process(suite: &mut Suite) {
             let place = (turn % CATEGORIES) as usize;
             let route = routes.resolve(&Method::GET, &paths[place], &headers);
             let route = route.expect("a table's path").expect("a good request");
-            listed(route.answer(&ours.database, &headers, b""), bytes[place])
+            listed(Call::new(&route, b"").answer(&ours.database, &headers), bytes[place])
         }
     });
     let lists = || Lists { paths: paths(), body_bytes: answer_bytes() };

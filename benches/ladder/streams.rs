@@ -12,7 +12,7 @@ use http_body_util::Full;
 use rust_rocksdb as rocksdb;
 use strata::handlers::streams::{self, Reading};
 use strata::handlers::{self, Answer};
-use strata::routing::Routes;
+use strata::routing::{Call, Routes};
 use strata::streams::Start;
 use strata_harness::data::scatter;
 use strata_harness::{Depth, Facts, OrRefused, Scale, Suite, Unit};
@@ -192,7 +192,7 @@ impl Asked {
             move |index| {
                 let route = routes.resolve(&method, &uris[index as usize % uris.len()], &headers);
                 let route = route.expect("a stream's path").expect("a good request");
-                asked.counted(route.answer(&ours.database, &headers, &asked.body))
+                asked.counted(Call::new(&route, &asked.body).answer(&ours.database, &headers))
             }
         });
         let requests = || Prepared { uris: self.uris(), asked: self.clone() };

@@ -38,7 +38,7 @@ use crate::handlers::{
     self, Answer, Failure, Result,
     coding::{self, AcceptedCoding, Coding, Encoder, coded},
 };
-use crate::routing::{Pool, Route, Routes, Work};
+use crate::routing::{Call, Pool, Route, Routes, Work};
 use crate::static_files::Extent;
 use crate::transaction::{Database, Interrupt, LOCK_WAIT, held_too_long};
 
@@ -133,8 +133,8 @@ const COUNTED_BYTES: usize = 16 << 10;
 struct Written;
 
 /// Marks the answer if it reports a completed write.
-fn marked(mut answer: Answer, route: &Route<'_>, body: &[u8]) -> Answer {
-    if answer.body().len() >= COUNTED_BYTES && route.has_written(body) {
+fn marked(mut answer: Answer, call: &Call<'_>) -> Answer {
+    if answer.body().len() >= COUNTED_BYTES && call.has_written() {
         answer.extensions_mut().insert(Written);
     }
     answer
@@ -261,9 +261,10 @@ impl Job {
         let database = scheduler.blocking.interrupted_by(&self.interrupt).deferring_syncs();
         let outcome = caught(|| {
             let route = scheduler.route(&parts)?;
+            let call = Call::new(&route, &body);
             let send_chunk = |piece| self.send_chunk(&scheduler, &route, piece);
-            let answer = route.answer_in_pieces(&database, &parts.headers, &body, send_chunk)?;
-            let answer = marked(answer, &route, &body);
+            let answer = call.answer_in_pieces(&database, &parts.headers, send_chunk)?;
+            let answer = marked(answer, &call);
             Ok(match (self.encoder.take(), route.coding_of(&answer)) {
                 // The end of an answer compressed as a stream, possibly all of it.
                 (Some(mut encoder), _) => {
@@ -433,7 +434,7 @@ impl Scheduler {
 
     /// Runs the handler of a route inline, without blocking.
     pub(super) fn attempt(&self, route: &Route<'_>, headers: &HeaderMap, body: &[u8]) -> Attempt {
-        match self.attempt_plain(route, headers, body) {
+        match self.attempt_plain(&Call::new(route, body), headers) {
             Attempt::Done(Ok(answer)) => match route.coding_of(&answer) {
                 None => Attempt::Done(Ok(answer)),
                 Some(coding) if answer.body().len() < CODED_BYTES => Attempt::Done(Ok(coded(answer, coding))),
@@ -444,25 +445,25 @@ impl Scheduler {
     }
 
     /// Like `attempt`, before compression.
-    fn attempt_plain(&self, route: &Route<'_>, headers: &HeaderMap, body: &[u8]) -> Attempt {
+    fn attempt_plain(&self, call: &Call<'_>, headers: &HeaderMap) -> Attempt {
         // Every request to a remote store waits for it.
-        if self.blocking.store().is_remote() || route.work(body) == Work::Long {
-            return Attempt::Blocked(route.pool(body));
+        if self.blocking.store().is_remote() || call.work() == Work::Long {
+            return Attempt::Blocked(call.pool());
         }
-        if !route.may_write() {
-            return match caught(|| route.answer(&self.never_blocking, headers, body)) {
-                Err(Failure::Error(Error::WouldBlock)) => Attempt::Blocked(route.pool(body)),
+        if !call.route().may_write() {
+            return match caught(|| call.answer(&self.never_blocking, headers)) {
+                Err(Failure::Error(Error::WouldBlock)) => Attempt::Blocked(call.pool()),
                 outcome => Attempt::Done(outcome),
             };
         }
         // A handle of its own, which records what is left to wait for.
         let database = self.never_blocking.clone();
-        match caught(|| route.answer(&database, headers, body).map(|answer| marked(answer, route, body))) {
+        match caught(|| call.answer(&database, headers).map(|answer| marked(answer, call))) {
             Err(Failure::Error(Error::WouldBlock)) => {
                 let (release, released) = oneshot::channel();
                 match database.when_released(move || drop(release)) {
                     true => Attempt::Locked(released),
-                    false => Attempt::Blocked(route.pool(body)),
+                    false => Attempt::Blocked(call.pool()),
                 }
             }
             Ok(answer) if database.has_deferred_sync() => Attempt::Unsynced(answer, self.sync(&database)),

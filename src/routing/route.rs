@@ -1,29 +1,21 @@
-//! A resolved request: how much work it is, where it runs, and running it.
-//!
-//! Scheduling properties (`work`, `pool`, `has_written`) are derived from the request alone, and from what a quick look at its body shows.
+//! A resolved request, and the properties of its handler that are known without its body.
 
 use std::borrow::Cow;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::HeaderMap;
-
-use super::{Routes, Template, streams, without_default_limit};
-use crate::error::{Error, Place};
+use super::{Routes, Template, streams};
 use crate::feed::{EventId, Topic};
-use crate::graphql::{self, Kind, Transport};
+use crate::graphql::Transport;
 use crate::handlers::{
-    self, Answer, Result, batch, blobs,
+    self, Answer, Result,
     coding::{self, Coding},
     load::Load,
     media::{Accepted, Bodies, BodyFormat},
     streams::Followed,
 };
-use crate::multicast::Registry;
 use crate::query::{Limits, Query};
 use crate::schema::{Stream, Table, ThumbSize};
 use crate::streams::{RequestKind, Streams, Unfinished};
-use crate::transaction::Database;
 
 /// A resolved request.
 pub struct Route<'r> {
@@ -119,15 +111,6 @@ pub enum Access {
     Delete,
 }
 
-/// The amount of work of a handler.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Work {
-    /// Microseconds, if the data is in memory: may run on a worker thread, where others wait for it.
-    Short,
-    /// Possibly long: must run in the pool.
-    Long,
-}
-
 /// The thread pool of a handler that does not run inline, by its bottleneck. Work in one pool does not wait for that in another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pool {
@@ -145,52 +128,58 @@ pub enum Pool {
     Picturing,
 }
 
-/// Longer queries are not even parsed on a worker thread.
-const SHORT_QUERY_BYTES: usize = 8 << 10;
+/// The properties of a handler that are known without its body.
+pub(super) struct Properties {
+    /// Where it runs, if not inline.
+    pub(super) pool: Pool,
+    /// Whether it may write, and a successful response reports a completed write.
+    pub(super) writes: bool,
+    /// Whether it responds with counts of records, any number of them, rather than with records.
+    pub(super) counts: bool,
+    /// Whether it takes the query of the path.
+    pub(super) has_query: bool,
+    /// The kinds of body that it takes, if any.
+    pub(super) bodies: Option<Bodies>,
+}
 
-/// Events in a longer body are appended in the pool.
-const SHORT_BULK_BYTES: usize = 64 << 10;
-
-/// Parsing and writing a record in a longer body may take a millisecond, for which others would wait.
-pub(super) const SHORT_BODY_BYTES: usize = 128 << 10;
+const READS: Properties =
+    Properties { pool: Pool::Reading, writes: false, counts: false, has_query: false, bodies: None };
+const WRITES: Properties = Properties { pool: Pool::Writing, writes: true, ..READS };
+const SCANS: Properties = Properties { pool: Pool::Scanning, ..READS };
+const CHANGES_MATCHING: Properties = Properties { pool: Pool::Scanning, counts: true, has_query: true, ..WRITES };
 
 impl Verb<'_> {
-    /// Returns whether it answers with counts of records rather than records.
-    fn counts(&self) -> bool {
-        matches!(self, Self::ReplaceAll | Self::MergeMatching(..) | Self::DeleteMatching(..))
-    }
-
-    /// Returns the pool, if it does not run inline.
-    fn pool(&self) -> Pool {
+    pub(super) fn properties(&self) -> Properties {
         match self {
-            Self::Read(_) | Self::ReadSelected(..) => Pool::Reading,
-            Self::List(_) | Self::ListByBody(_) | Self::MergeMatching(..) | Self::DeleteMatching(..) => Pool::Scanning,
-            Self::Create | Self::ReplaceAll | Self::Replace(_) | Self::Merge(_) | Self::Delete(_) => Pool::Writing,
-        }
-    }
-
-    /// Returns whether it takes the query of the path.
-    pub(super) fn has_query(&self) -> bool {
-        matches!(self, Self::List(_) | Self::MergeMatching(..) | Self::DeleteMatching(..))
-    }
-
-    /// Returns the kinds of body that it takes, if any.
-    pub(super) fn bodies(&self) -> Option<Bodies> {
-        match self {
-            Self::Create => Some(Bodies::RecordsOrLines),
-            Self::ReplaceAll | Self::Replace(_) => Some(Bodies::Records),
-            Self::Merge(_) | Self::MergeMatching(..) => Some(Bodies::Patch),
-            Self::ListByBody(_) => Some(Bodies::Query),
-            Self::Read(_) | Self::ReadSelected(..) | Self::List(_) | Self::Delete(_) | Self::DeleteMatching(..) => None,
+            Self::Read(_) | Self::ReadSelected(..) => READS,
+            Self::List(_) => Properties { has_query: true, ..SCANS },
+            Self::ListByBody(_) => Properties { bodies: Some(Bodies::Query), ..SCANS },
+            Self::Create => Properties { bodies: Some(Bodies::RecordsOrLines), ..WRITES },
+            Self::ReplaceAll => Properties { bodies: Some(Bodies::Records), counts: true, ..WRITES },
+            Self::Replace(_) => Properties { bodies: Some(Bodies::Records), ..WRITES },
+            Self::Merge(_) => Properties { bodies: Some(Bodies::Patch), ..WRITES },
+            Self::Delete(_) => WRITES,
+            Self::MergeMatching(..) => Properties { bodies: Some(Bodies::Patch), ..CHANGES_MATCHING },
+            Self::DeleteMatching(..) => CHANGES_MATCHING,
         }
     }
 }
 
-impl Asked<'_> {
-    fn request(&self, body: &[u8]) -> crate::error::Result<graphql::Request> {
+impl Target<'_> {
+    pub(super) fn properties(&self) -> Properties {
         match self {
-            Self::Url(query) => graphql::Request::in_url(query),
-            Self::Body => graphql::Request::in_body(body),
+            Self::Options(_) | Self::Changes(_) => READS,
+            Self::Table(_, verb) => verb.properties(),
+            Self::Blob(blob) => match blob.access {
+                Access::Read | Access::Describe => READS,
+                Access::Write => Properties { pool: Pool::Uploading, ..WRITES },
+                Access::Delete => WRITES,
+            },
+            Self::Stream(_, asked) if !asked.may_write() => READS,
+            Self::Stream(..) | Self::Load(_) | Self::Batch => WRITES,
+            Self::Multicast(..) => Properties { pool: Pool::Scanning, ..WRITES },
+            // Unless its document is known: validating a new one is CPU-bound.
+            Self::Graphql(_, transport) => Properties { writes: !transport.safe, ..SCANS },
         }
     }
 }
@@ -201,7 +190,7 @@ impl<'r> Route<'r> {
         self.template
     }
 
-    /// Returns the subscription to changes, if it is one. [`Route::answer`] then returns only the head.
+    /// Returns the subscription to changes, if it is one; its handler returns only the head.
     pub fn follows(&self) -> Option<&Changes> {
         if let Target::Changes(changes) = &self.target { Some(changes) } else { None }
     }
@@ -278,93 +267,9 @@ impl<'r> Route<'r> {
         }
     }
 
-    /// Returns the pool of the handler with this body, if it does not run inline.
-    pub fn pool(&self, body: &[u8]) -> Pool {
-        match &self.target {
-            Target::Options(_) | Target::Changes(..) => Pool::Reading,
-            Target::Blob(blob) => match blob.access {
-                Access::Read | Access::Describe => Pool::Reading,
-                Access::Write => Pool::Uploading,
-                Access::Delete => Pool::Writing,
-            },
-            Target::Table(_, Verb::List(_) | Verb::ListByBody(_)) if self.accepted.format.is_lines() => Pool::Dumping,
-            Target::Table(_, verb) => verb.pool(),
-            Target::Multicast(..) => Pool::Scanning,
-            Target::Stream(_, asked) if !asked.may_write() => Pool::Reading,
-            Target::Load(_) | Target::Batch | Target::Stream(..) => Pool::Writing,
-            Target::Graphql(asked, _) => {
-                let request = asked.request(body).ok();
-                match request.and_then(|request| self.routes.graphql.known_kind(&request)) {
-                    Some(Kind::Reads) => Pool::Reading,
-                    Some(Kind::Mutation) => Pool::Writing,
-                    // Validating a new document is CPU-bound, too.
-                    Some(Kind::Lists) | None => Pool::Scanning,
-                }
-            }
-        }
-    }
-
     /// Returns whether the handler may write.
     pub fn may_write(&self) -> bool {
-        match &self.target {
-            Target::Options(_) | Target::Changes(..) => false,
-            Target::Table(_, verb) => verb.pool() == Pool::Writing,
-            Target::Blob(blob) => matches!(blob.access, Access::Write | Access::Delete),
-            Target::Stream(_, asked) => asked.may_write(),
-            Target::Load(_) | Target::Batch | Target::Multicast(..) => true,
-            Target::Graphql(_, transport) => !transport.safe,
-        }
-    }
-
-    /// Returns whether a successful answer to this body reports a completed write.
-    pub fn has_written(&self, body: &[u8]) -> bool {
-        match &self.target {
-            Target::Table(_, verb) => verb.counts() || verb.pool() == Pool::Writing,
-            Target::Stream(_, asked) => asked.may_write(),
-            Target::Load(_) | Target::Batch | Target::Multicast(..) => true,
-            Target::Graphql(asked, _) => {
-                let request = asked.request(body).ok();
-                request.and_then(|request| self.routes.graphql.known_kind(&request)) == Some(Kind::Mutation)
-            }
-            Target::Options(_) | Target::Changes(..) | Target::Blob(_) => false,
-        }
-    }
-
-    /// Returns the amount of work of the handler with this body.
-    pub fn work(&self, body: &[u8]) -> Work {
-        let long = match &self.target {
-            Target::Options(_) | Target::Changes(..) | Target::Blob(_) => false,
-            // Redis is waited for.
-            Target::Table(table, _) if table.in_redis => true,
-            Target::Table(_, Verb::Read(_) | Verb::ReadSelected(..)) => false,
-            Target::Load(_) | Target::Batch | Target::Multicast(..) => true,
-            Target::Stream(_, asked) => asked.is_long() || body.len() > SHORT_BULK_BYTES,
-            // Longer work returns `WouldBlock` once it has begun.
-            Target::Graphql(..) => body.len() > SHORT_BODY_BYTES,
-            Target::Table(table, Verb::List(query)) => !query.is_short(table),
-            // Parsing a short query shows how much work it is; its errors are reported when it is parsed again.
-            Target::Table(table, Verb::ListByBody(limits)) => {
-                body.len() > SHORT_QUERY_BYTES
-                    || self.query_in(table, body, limits).is_ok_and(|query| !query.is_short(table))
-            }
-            Target::Table(_, Verb::ReplaceAll | Verb::MergeMatching(..) | Verb::DeleteMatching(..)) => true,
-            Target::Table(_, Verb::Create | Verb::Replace(_) | Verb::Merge(_) | Verb::Delete(_)) => {
-                self.body_format.is_array(body) || body.len() > SHORT_BODY_BYTES
-            }
-        };
-        if long { Work::Long } else { Work::Short }
-    }
-
-    /// Parses the query in a body; trailing white space, as added by editors, is ignored.
-    fn query_in<'b>(&self, table: &Table, body: &'b [u8], limits: &Limits) -> Result<Query<'b>> {
-        let text = std::str::from_utf8(body.trim_ascii_end()).map_err(|error| Error::Invalid {
-            detail: "the query is not UTF-8".to_owned(),
-            place: Place::Position(error.valid_up_to()),
-        })?;
-        Ok(without_default_limit(
-            Query::parse(self.routes.database.schema(), table, text, limits)?,
-            self.accepted.format,
-        ))
+        self.target.properties().writes
     }
 
     /// Returns whether the body is compressed by gzip.
@@ -405,158 +310,5 @@ impl<'r> Route<'r> {
     /// `Corrupt` in the case of a defect.
     pub fn loaded(&self, load: &Load) -> Result<Answer> {
         self.accepted.format.convert(load.answer(), None)
-    }
-
-    /// Runs the handler; a long list is passed to `send_chunk` in pieces, except for the last, which is the body of the answer.
-    ///
-    /// # Errors
-    /// Errors of the handler and of `send_chunk`.
-    pub fn answer_in_pieces(
-        &self,
-        database: &Database,
-        headers: &HeaderMap,
-        body: &[u8],
-        send_chunk: impl FnMut(Vec<u8>) -> crate::error::Result<()>,
-    ) -> Result<Answer> {
-        let format = self.accepted.format;
-        let (table, parsed) = match &self.target {
-            Target::Table(table, Verb::ListByBody(limits)) => (table, Some(self.query_in(table, body, limits)?)),
-            Target::Table(table, _) => (table, None),
-            _ => return self.answer(database, headers, body),
-        };
-        let query = match (&self.target, &parsed) {
-            (Target::Table(_, Verb::List(query)), _) => query,
-            (_, Some(query)) => query,
-            _ => return self.answer(database, headers, body),
-        };
-        match self.registry_of(table)? {
-            None => handlers::list_in_pieces(database, table, query, format, send_chunk),
-            Some(registry) => handlers::registry::list_in_pieces(registry, database, table, query, format, send_chunk),
-        }
-    }
-
-    /// Returns the registry in which a table is kept, if it is not kept here.
-    fn registry_of(&self, table: &Table) -> Result<Option<&'r Registry>> {
-        match (table.in_redis, self.routes.registry()) {
-            (false, _) => Ok(None),
-            (true, None) => {
-                Err(Error::invalid(format!("table {} is in Redis, which this server has not", table.name)).into())
-            }
-            (true, registry) => Ok(registry),
-        }
-    }
-
-    /// Runs the handler.
-    ///
-    /// # Errors
-    /// Errors of the handler.
-    ///
-    /// # Panics
-    /// If it is a load or a blob operation ([`Route::blob`]), which are streamed, or a multicast ([`Route::multicast`]), which is awaited.
-    pub fn answer(&self, database: &Database, headers: &HeaderMap, body: &[u8]) -> Result<Answer> {
-        let (format, body) = (self.accepted.format, &*self.body_format.json(body)?);
-        match &self.target {
-            Target::Table(table, verb) => self.answer_in(table, verb, database, headers, body),
-            Target::Options(allow) => Ok(handlers::options(allow)),
-            Target::Changes(..) => Ok(handlers::event_stream(Bytes::new())),
-            Target::Stream(stream, asked) => self.answer_of(stream, asked, database, headers, body),
-            Target::Batch => {
-                let resolve = |path: &str| self.routes.operation_target(path);
-                let (streams, most) = (&self.routes.streams, self.routes.options.max_rows);
-                batch::batch(streams, database, headers, body, format, most, resolve)
-            }
-            Target::Graphql(asked, transport) => {
-                self.routes.graphql.answer(database, &asked.request(body)?, *transport)
-            }
-            Target::Blob(Blob { access: Access::Delete, table, id, attribute, .. }) => {
-                blobs::remove(database, table, id, *attribute, headers)
-            }
-            Target::Load(_) | Target::Blob(_) => unreachable!("it is streamed"),
-            Target::Multicast(..) => unreachable!("it is awaited"),
-        }
-    }
-
-    fn answer_of(
-        &self,
-        stream: &Stream,
-        asked: &streams::Asked<'_>,
-        database: &Database,
-        headers: &HeaderMap,
-        body: &[u8],
-    ) -> Result<Answer> {
-        use handlers::streams::{append, append_all, commit, group, groups, read, remove_group, trim, truncate};
-        let streams = &self.routes.streams;
-        match asked {
-            streams::Asked::Groups => groups(streams, database, stream),
-            streams::Asked::Group(name) => group(streams, database, stream, name, headers),
-            streams::Asked::Commit(name) => commit(streams, database, stream, name, headers, body),
-            streams::Asked::RemoveGroup(name) => remove_group(streams, database, stream, name, headers),
-            streams::Asked::Append => append(streams, database, stream, body),
-            streams::Asked::AppendAll => append_all(streams, database, stream, headers, body),
-            streams::Asked::Read(reading) => {
-                read(streams, database, stream, reading, self.routes.options.stream_answer_bytes)
-            }
-            streams::Asked::Follow(_) => Ok(handlers::event_stream(Bytes::new())),
-            streams::Asked::Trim { partition, before } => trim(streams, database, stream, *partition, *before),
-            streams::Asked::Truncate => truncate(streams, database, stream),
-        }
-    }
-
-    fn answer_in(
-        &self,
-        table: &Table,
-        verb: &Verb<'_>,
-        database: &Database,
-        headers: &HeaderMap,
-        body: &[u8],
-    ) -> Result<Answer> {
-        let (accepted, format) = (self.accepted, self.accepted.format);
-        if let Some(registry) = self.registry_of(table)? {
-            return self.answer_in_registry(registry, table, verb, database, headers, body);
-        }
-        let answer = match verb {
-            Verb::Read(id) => handlers::read(database, table, id, headers, accepted),
-            Verb::ReadSelected(id, query) => handlers::read_selected(database, table, id, query, headers, accepted),
-            Verb::List(query) => handlers::list(database, table, query, format),
-            Verb::ListByBody(limits) => handlers::list(database, table, &self.query_in(table, body, limits)?, format),
-            Verb::Create if body.trim_ascii_start().first() == Some(&b'[') => {
-                handlers::create_all(database, table, headers, body)
-            }
-            Verb::Create => handlers::create(database, table, headers, body),
-            Verb::ReplaceAll => handlers::replace_all(database, table, headers, body),
-            Verb::Replace(id) => handlers::replace(database, table, id, headers, body),
-            Verb::Merge(id) => handlers::merge(database, table, id, headers, body),
-            Verb::MergeMatching(text, limits) => {
-                handlers::update_matching(database, table, text, headers, body, limits)
-            }
-            Verb::Delete(id) => handlers::delete(database, table, id, headers),
-            Verb::DeleteMatching(text, limits) => handlers::delete_matching(database, table, text, headers, limits),
-        }?;
-        // Records that were read already have the negotiated format.
-        format.convert(answer, (!verb.counts()).then_some((database.schema(), table)))
-    }
-
-    fn answer_in_registry(
-        &self,
-        registry: &Registry,
-        table: &Table,
-        verb: &Verb<'_>,
-        database: &Database,
-        headers: &HeaderMap,
-        body: &[u8],
-    ) -> Result<Answer> {
-        use handlers::registry::{read, register, unregister};
-        let (accepted, format) = (self.accepted, self.accepted.format);
-        let answer = match verb {
-            Verb::Read(id) => read(registry, database, table, id, None, headers, accepted),
-            Verb::ReadSelected(id, query) => read(registry, database, table, id, Some(query), headers, accepted),
-            Verb::Replace(id) => register(registry, database, table, id, headers, body),
-            Verb::Delete(id) => unregister(registry, table, id, headers),
-            Verb::List(_) | Verb::ListByBody(_) => unreachable!("it comes in pieces"),
-            Verb::Create | Verb::ReplaceAll | Verb::Merge(_) | Verb::MergeMatching(..) | Verb::DeleteMatching(..) => {
-                unreachable!("tables in Redis do not have it")
-            }
-        }?;
-        format.convert(answer, Some((database.schema(), table)))
     }
 }

@@ -1,6 +1,6 @@
 //! Requests that resolve to routes, and those that are rejected.
 
-use super::route::SHORT_BODY_BYTES;
+use super::call::SHORT_BODY_BYTES;
 use super::*;
 use crate::storage;
 use http::HeaderValue;
@@ -207,7 +207,8 @@ fn a_list_in_lines_is_cut_only_where_that_is_asked() {
     assert_eq!(describe(&routes, "GET", "/Product?limit=20000", &lines), "400");
     let uri = Uri::from_static("/Product");
     let route = routes.resolve(&Method::GET, &uri, &lines).unwrap().unwrap();
-    assert_eq!((route.pool(b""), route.work(b"")), (Pool::Dumping, Work::Long));
+    let call = Call::new(&route, b"");
+    assert_eq!((call.pool(), call.work()), (Pool::Dumping, Work::Long));
 }
 
 #[test]
@@ -294,7 +295,7 @@ fn long_work_is_known_beforehand() {
     let work = |method: Method, uri: &str, body: &[u8]| {
         let uri: Uri = uri.parse().unwrap();
         let route = routes.resolve(&method, &uri, &typed(method.as_str(), uri.path())).unwrap().unwrap();
-        route.work(body)
+        Call::new(&route, body).work()
     };
     assert_eq!(work(Method::GET, "/Product/1", b""), Work::Short);
     assert_eq!(work(Method::POST, "/Product", b" {}"), Work::Short);
