@@ -8,7 +8,7 @@
 use std::convert::Infallible;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use hyper::{Request, Response};
 use strata::config::Config;
 use strata::server::Server;
 use strata::tls::Mode;
-use strata_harness::{State, refused};
+use strata_harness::{State, ThreadClock, refused};
 use tempfile::TempDir;
 use tokio::sync::watch;
 use tokio_rustls::rustls::crypto::ring;
@@ -97,9 +97,27 @@ fn ends(answer: &[u8]) -> Option<(usize, usize)> {
     Some((body, body + length))
 }
 
+/// The threads of a Strata server that work on requests: workers and pools, as `server` names them; not the acceptor, nor background work.
+const THREADS: [&str; 8] = [
+    "strata-worker-",
+    "strata-reading",
+    "strata-writing",
+    "strata-scanning",
+    "strata-dumping",
+    "strata-uploading",
+    "strata-picturing",
+    "strata-syncing",
+];
+
+/// The CPU clock of a Strata server, the only one in the process.
+pub fn clock() -> ThreadClock {
+    ThreadClock::of(&THREADS)
+}
+
 /// A Strata server over a prepared store.
 pub struct Served {
     server: Server,
+    clock: ThreadClock,
     // Closed after the server.
     store: Ours,
     /// Contains the certificate, if it uses TLS.
@@ -121,7 +139,7 @@ impl Served {
         let mut config = Config { listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), workers: 1, ..Config::default() };
         (config.data_dir, config.tls.mode) = (folder.path().to_owned(), mode);
         let server = Server::over(store.database.clone(), &config).expect("a free port");
-        Self { server, store, folder }
+        Self { server, clock: clock(), store, folder }
     }
 
     /// A client with the protocol of the server.
@@ -149,15 +167,18 @@ impl State for Served {
     }
 
     fn cpu(&self) -> Option<Duration> {
-        Some(self.server.worker_cpu())
+        Some(self.clock.read())
     }
 }
+
+/// The name of the only thread of [`Bare`].
+const BARE: &str = "bare-hyper";
 
 /// Bare hyper over a raw store.
 pub struct Bare {
     pub address: SocketAddr,
     raw: Arc<Raw>,
-    account: PathBuf,
+    clock: ThreadClock,
     stop: watch::Sender<bool>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -190,18 +211,17 @@ impl Bare {
         let (raw, (ready, started)) = (Arc::new(raw), mpsc::channel());
         let (stop, stopping) = watch::channel(false);
         let for_thread = Arc::clone(&raw);
-        let thread = std::thread::spawn(move || {
-            let task = std::fs::read_link("/proc/thread-self").expect("Linux");
+        let thread = std::thread::Builder::new().name(BARE.to_owned()).spawn(move || {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
             listener.set_nonblocking(true).expect("an option of sockets");
             let address = listener.local_addr().expect("a bound socket");
-            ready.send((address, PathBuf::from("/proc").join(task).join("schedstat"))).expect("somebody waits");
+            ready.send(address).expect("somebody waits");
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
             let local = tokio::task::LocalSet::new();
             local.block_on(&runtime, accept(listener, service(for_thread), stopping));
         });
-        let (address, account) = started.recv().expect("the thread starts");
-        Self { address, raw, account, stop, thread: Some(thread) }
+        let address = started.recv().expect("the thread starts");
+        Self { address, raw, clock: ThreadClock::of(&[BARE]), stop, thread: Some(thread.expect("it has started")) }
     }
 }
 
@@ -234,8 +254,7 @@ impl State for Bare {
     }
 
     fn cpu(&self) -> Option<Duration> {
-        let account = std::fs::read_to_string(&self.account).ok()?;
-        account.split(' ').next()?.parse().ok().map(Duration::from_nanos)
+        Some(self.clock.read())
     }
 }
 

@@ -5,7 +5,6 @@
 //! own, because `axum::serve` sets no deadlines: a slow header would hold a connection forever.
 
 mod acceptor;
-mod clock;
 mod connection;
 mod descriptors;
 mod ready_file;
@@ -37,7 +36,6 @@ use crate::streams::Streams;
 use crate::tls::Tls;
 use crate::transaction::{Database, Migration};
 use acceptor::Phase;
-use clock::Clocks;
 use connection::{Deadlines, Serving};
 use descriptors::Division;
 
@@ -45,7 +43,6 @@ use descriptors::Division;
 pub struct Server {
     url: String,
     database: Database,
-    clocks: Arc<Clocks>,
     tls: Option<Tls>,
     running: Option<Running>,
 }
@@ -120,14 +117,13 @@ impl Server {
     ) -> Result<Self> {
         let cannot = |error| Error::storage("cannot start the server's threads", error);
         let address = listener.local_addr().map_err(cannot)?;
-        let clocks = Arc::new(Clocks::default());
-        let reading = pool("reading", config.pool_threads, &clocks).map_err(cannot)?;
-        let writing = pool("writing", config.pool_threads, &clocks).map_err(cannot)?;
-        let scanning = pool(SCANNING, config.scan_threads, &clocks).map_err(cannot)?;
-        let dumping = pool("dumping", config.dump_threads, &clocks).map_err(cannot)?;
-        let uploading = pool("uploading", UPLOADING_THREADS, &clocks).map_err(cannot)?;
-        let picturing = pool(PICTURING, config.scan_threads, &clocks).map_err(cannot)?;
-        let syncing = pool("syncing", 1, &clocks).map_err(cannot)?;
+        let reading = pool("reading", config.pool_threads).map_err(cannot)?;
+        let writing = pool("writing", config.pool_threads).map_err(cannot)?;
+        let scanning = pool(SCANNING, config.scan_threads).map_err(cannot)?;
+        let dumping = pool("dumping", config.dump_threads).map_err(cannot)?;
+        let uploading = pool("uploading", UPLOADING_THREADS).map_err(cannot)?;
+        let picturing = pool(PICTURING, config.scan_threads).map_err(cannot)?;
+        let syncing = pool("syncing", 1).map_err(cannot)?;
         let pools = [reading, writing, scanning, dumping, uploading, picturing, syncing];
         let tls = Tls::new(&config.tls, &config.data_dir)?;
         let scheme = if tls.is_some() { "https" } else { "http" };
@@ -136,8 +132,7 @@ impl Server {
         let (mut handles, mut workers) = (Vec::new(), Vec::new());
         for number in 0..config.workers {
             let serving = Serving { ingress: Arc::new(ingress.for_thread()), tls: tls.clone() };
-            let (handle, thread) =
-                worker::start(number, serving, deadlines.clone(), Arc::clone(&clocks)).map_err(cannot)?;
+            let (handle, thread) = worker::start(number, serving, deadlines.clone()).map_err(cannot)?;
             handles.push(handle);
             workers.push(thread);
         }
@@ -162,7 +157,7 @@ impl Server {
             drain: Duration::from_millis(config.drain_ms),
             stop_timeout: Duration::from_millis(config.stop_timeout_ms),
         };
-        Ok(Self { url: format!("{scheme}://{address}"), database, clocks, tls, running: Some(running) })
+        Ok(Self { url: format!("{scheme}://{address}"), database, tls, running: Some(running) })
     }
 
     /// Returns its base URL: `http://` or `https://`, address and port.
@@ -173,12 +168,6 @@ impl Server {
     /// Returns the database.
     pub fn database(&self) -> &Database {
         &self.database
-    }
-
-    /// Returns the CPU time of the threads that work on requests (workers and pools) since the start, from Linux's account of each thread,
-    /// which is exact for a sleeping thread and up to a tick (4 ms) behind for a running one; zero elsewhere.
-    pub fn worker_cpu(&self) -> Duration {
-        self.clocks.sum()
     }
 
     /// Reads the certificate and its key again, and opens the access log again: one may have been renewed, the other moved away.
@@ -504,19 +493,16 @@ const UPLOADING_THREADS: usize = 2;
 const SCANNING: &str = "scanning";
 const PICTURING: &str = "picturing";
 
-/// Creates a pool for blocking work. The runtime itself runs no tasks.
-fn pool(name: &'static str, threads: usize, clocks: &Arc<Clocks>) -> std::io::Result<Runtime> {
-    let (started, stopped) = (Arc::clone(clocks), Arc::clone(clocks));
+/// Creates a pool for blocking work. The runtime itself runs no tasks. Benches know its threads by their names (`benches/served.rs`).
+fn pool(name: &'static str, threads: usize) -> std::io::Result<Runtime> {
     tokio::runtime::Builder::new_current_thread()
         .max_blocking_threads(threads)
         .thread_name(format!("strata-{name}"))
         .on_thread_start(move || {
-            started.enter();
             if [SCANNING, PICTURING].contains(&name) {
                 // Affects only the calling thread on Linux: workers take priority. If it fails, scans merely compete with them.
                 let _ = rustix::process::setpriority_process(None, NICE);
             }
         })
-        .on_thread_stop(move || stopped.leave())
         .build()
 }

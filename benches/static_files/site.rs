@@ -11,10 +11,11 @@ use strata::config::Config;
 use strata::handlers;
 use strata::server::Server;
 use strata::static_files::{Answer, Content, Options, Site};
-use strata_harness::{State, memory_directory, temporary_directory};
+use strata_harness::{State, ThreadClock, memory_directory, temporary_directory};
 use tempfile::TempDir;
 
 use crate::prepared::Ours;
+use crate::served;
 
 /// The length of each file.
 pub const FILE_BYTES: u64 = 1024;
@@ -119,6 +120,7 @@ pub fn bytes(answer: Option<handlers::Result<Answer>>) -> Bytes {
 /// A Strata server over a folder, and over a store that is not used.
 pub struct Served {
     server: Server,
+    clock: ThreadClock,
     _files: Files,
     _store: Ours,
 }
@@ -130,7 +132,7 @@ impl Served {
         let mut config = Config { listen, workers: 1, ..Config::default() };
         config.static_files.directory = Some(files.path().to_owned());
         let server = Server::over(store.database.clone(), &config).expect("a free port");
-        Self { server, _files: files, _store: store }
+        Self { server, clock: served::clock(), _files: files, _store: store }
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -140,6 +142,6 @@ impl Served {
 
 impl State for Served {
     fn cpu(&self) -> Option<Duration> {
-        Some(self.server.worker_cpu())
+        Some(self.clock.read())
     }
 }

@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::clock::Clocks;
 use super::connection::{Deadlines, Order, Serving, Watch};
 use crate::ingress::Held;
 
@@ -78,19 +77,15 @@ pub(super) fn start(
     number: usize,
     serving: Serving,
     deadlines: Deadlines,
-    clocks: Arc<Clocks>,
 ) -> std::io::Result<(Handle, JoinHandle<()>)> {
     let (messages, told) = unbounded_channel();
     let connections = Arc::new(AtomicUsize::new(0));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let worker_connections = Arc::clone(&connections);
     let thread = std::thread::Builder::new().name(format!("strata-worker-{number}")).spawn(move || {
-        clocks.enter();
         let (open, connections) = (Open::default(), worker_connections);
         let worker = Worker { serving, deadlines, connections, open, next: 0, is_draining: false };
         runtime.block_on(worker.run(told));
-        drop(runtime);
-        clocks.leave();
     })?;
     Ok((Handle { messages, connections }, thread))
 }

@@ -507,16 +507,3 @@ fn every_line_that_says_how_a_body_is_coded_counts() {
         }
     }
 }
-
-#[test]
-fn cpu_time_of_the_workers_grows_with_requests() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = start(folder.path(), |config| config.workers = 1);
-    let mut connection = Connection::open(server.url());
-    assert_eq!(connection.request("PUT", "/Product/1", r#"{"name":"Lamp"}"#).status, 201);
-    let before = server.worker_cpu();
-    wait_until("CPU time passes", || {
-        assert_eq!(connection.request("GET", "/Product/1", "").status, 200);
-        server.worker_cpu() > before
-    });
-}

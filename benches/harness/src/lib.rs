@@ -34,6 +34,7 @@ mod row;
 mod sampled;
 mod scale;
 mod suite;
+mod thread_clock;
 
 pub use allocations::CountingAllocator;
 pub use facts::{Clock, Depth, Facts, Floor, Place, Unit};
@@ -45,6 +46,7 @@ pub use memory::PeakMemory;
 pub use refusal::{OrRefused, refused};
 pub use scale::Scale;
 pub use suite::{Suite, suite};
+pub use thread_clock::ThreadClock;
 
 /// Every program that links the harness counts its allocations.
 #[global_allocator]
