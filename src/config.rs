@@ -3,12 +3,19 @@
 //! Each layer owns its options and their defaults; here they are only laid over each other. Every flag has a variable
 //! (`--data-dir`, `STRATA_DATA_DIR`) and a place in the file, which is the shape of [`Config`]: what the server needs stands at
 //! the top, what a layer needs in the table of its name. A word that is not known is refused wherever it stands.
+//!
+//! A field of [`Config`] has the key, the type and the default; its row in `OPTIONS` is what the command line adds: what it takes, and its
+//! help. All that is given is a value for the file before it is one of the program, so that there is one way to read it.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::builder::{
+    BoolValueParser, EnumValueParser, PathBufValueParser, StringValueParser, TypedValueParser, ValueParser,
+};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use serde::{Deserialize, Serialize};
+use toml::{Table, Value};
 
 use crate::error::{Error, Place, Result};
 use crate::{feed, handlers, ingress, multicast, observability, size, static_files, storage, tls};
@@ -108,395 +115,236 @@ impl Default for Config {
 }
 
 /// The options of `strata serve`. What is not given is taken from the environment, the file, the defaults, in this order.
-#[derive(Args, Debug, Default, Serialize)]
+#[derive(Args, Debug, Default)]
 pub struct Flags {
     /// A TOML file with options
     #[arg(long, value_name = "FILE", env = "STRATA_CONFIG")]
-    #[serde(skip)]
     config: Option<PathBuf>,
     /// Print the effective configuration as JSON, and exit
     #[arg(long)]
-    #[serde(skip)]
     pub print_config: bool,
-    /// The file with the schema (GraphQL SDL)
-    #[arg(long, value_name = "FILE", env = "STRATA_SCHEMA")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    schema: Option<PathBuf>,
-    /// The data directory [default: data]
-    #[arg(long, value_name = "DIR", env = "STRATA_DATA_DIR")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    data_dir: Option<PathBuf>,
-    /// A directory in which POST /_checkpoint makes copies of the store; without it there is no such path
-    #[arg(long, value_name = "DIR", env = "STRATA_CHECKPOINT_DIR")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    checkpoint_dir: Option<PathBuf>,
-    /// Delete the records of tables, and the values of attributes, that the schema does not name
-    #[arg(long, value_name = "BOOLEAN", env = "STRATA_MIGRATE", num_args = 0..=1, default_missing_value = "true")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    migrate: Option<bool>,
-    /// Address and port; port 0 takes a free one [default: 127.0.0.1:9996]
-    #[arg(long, value_name = "ADDRESS", env = "STRATA_LISTEN", value_parser = address)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    listen: Option<SocketAddr>,
-    /// A file to write the server's URL to when it is ready
-    #[arg(long, value_name = "FILE", env = "STRATA_READY_FILE")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ready_file: Option<PathBuf>,
-    /// Allow an address that is not loopback, although clients are not authenticated
-    #[arg(long, value_name = "BOOLEAN", env = "STRATA_INSECURE", num_args = 0..=1, default_missing_value = "true")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    insecure: Option<bool>,
-    /// Threads that answer requests [default: one a core]
-    #[arg(long, value_name = "NUMBER", env = "STRATA_WORKERS", value_parser = number::<usize>)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    workers: Option<usize>,
-    /// Threads for lists and other CPU-bound work [default: one a core; with --storage 12]
-    #[arg(long, value_name = "NUMBER", env = "STRATA_SCAN_THREADS", value_parser = number::<usize>)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    scan_threads: Option<usize>,
-    /// Threads for NDJSON lists, each as fast as its client reads [default: 8]
-    #[arg(long, value_name = "NUMBER", env = "STRATA_DUMP_THREADS", value_parser = number::<usize>)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    dump_threads: Option<usize>,
-    /// Threads for single reads that need I/O, and as many for writes [default: 32; with --storage 256]
-    #[arg(long, value_name = "NUMBER", env = "STRATA_POOL_THREADS", value_parser = number::<usize>)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pool_threads: Option<usize>,
-    /// The maximum number of connections [default: 10000]
-    #[arg(long, value_name = "NUMBER", env = "STRATA_CONNECTIONS", value_parser = number::<usize>)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    connections: Option<usize>,
-    /// Timeout for the head of a request, and for a TLS handshake [default: 10000]
-    #[arg(long, value_name = "MS", env = "STRATA_HEADER_TIMEOUT_MS", value_parser = number::<u64>)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    header_timeout_ms: Option<u64>,
-    /// Timeout for an idle connection [default: 75000]
-    #[arg(long, value_name = "MS", env = "STRATA_IDLE_TIMEOUT_MS", value_parser = number::<u64>)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    idle_timeout_ms: Option<u64>,
-    /// Timeout for a client to read 64 KiB of a response [default: 20000]
-    #[arg(long, value_name = "MS", env = "STRATA_SEND_TIMEOUT_MS", value_parser = number::<u64>)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    send_timeout_ms: Option<u64>,
-    /// Interval at which the log is synced in the background; 0: never [default: 1000]
-    #[arg(long, value_name = "MS", env = "STRATA_SYNC_EVERY_MS", value_parser = number::<u64>)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    sync_every_ms: Option<u64>,
-    /// How long to accept connections after SIGTERM, while /_ready answers 503 [default: 0]
-    #[arg(long, value_name = "MS", env = "STRATA_DRAIN_MS", value_parser = number::<u64>)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    drain_ms: Option<u64>,
-    /// Timeout for the requests in flight after that [default: 30000]
-    #[arg(long, value_name = "MS", env = "STRATA_STOP_TIMEOUT_MS", value_parser = number::<u64>)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    stop_timeout_ms: Option<u64>,
     #[command(flatten)]
-    feed: FeedFlags,
-    #[command(flatten)]
-    handlers: HandlersFlags,
-    #[command(flatten)]
-    ingress: IngressFlags,
-    #[command(flatten)]
-    multicast: MulticastFlags,
-    #[command(flatten)]
-    observability: ObservabilityFlags,
-    #[command(flatten)]
-    static_files: StaticFilesFlags,
-    #[command(flatten)]
-    storage: StorageFlags,
-    #[command(flatten)]
-    tls: TlsFlags,
+    given: Given,
 }
 
-#[derive(Args, Debug, Default, Serialize)]
-struct FeedFlags {
-    /// The maximum number of change feed subscribers [default: 10000; in the file feed.subscribers]
-    #[arg(
-        id = "feed_subscribers",
-        long = "feed-subscribers",
-        value_name = "NUMBER",
-        env = "STRATA_FEED_SUBSCRIBERS",
-        value_parser = number::<usize>
-    )]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    subscribers: Option<usize>,
-    /// The maximum size of all queued changes [default: 64M; in the file feed.queued_bytes]
-    #[arg(
-        id = "feed_queued_bytes",
-        long = "feed-queued-bytes",
-        value_name = "SIZE",
-        env = "STRATA_FEED_QUEUED_BYTES",
-        value_parser = size::parse
-    )]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    queued_bytes: Option<usize>,
-    /// Interval of keep-alives to an idle subscriber [default: 15000; in the file feed.keep_alive_ms]
-    #[arg(
-        id = "feed_keep_alive_ms",
-        long = "feed-keep-alive-ms",
-        value_name = "MS",
-        env = "STRATA_FEED_KEEP_ALIVE_MS",
-        value_parser = number::<u64>
-    )]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    keep_alive_ms: Option<u64>,
+/// What flags and variables say, in the shape of the file.
+#[derive(Debug, Default)]
+struct Given(Table);
+
+impl Args for Given {
+    fn augment_args(command: Command) -> Command {
+        command.args(options())
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
 }
 
-#[derive(Args, Debug, Default, Serialize)]
-struct MulticastFlags {
-    /// The maximum size of a message [default: 64K; in the file multicast.bytes]
-    #[arg(
-        id = "multicast_bytes",
-        long = "multicast-bytes",
-        value_name = "SIZE",
-        env = "STRATA_MULTICAST_BYTES",
-        value_parser = size::parse
-    )]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    bytes: Option<usize>,
-    /// How long an idempotency key of a multicast is known, in seconds [default: 3600; in the file multicast.keep_s]
-    #[arg(
-        id = "multicast_keep_s",
-        long = "multicast-keep-s",
-        value_name = "SECONDS",
-        env = "STRATA_MULTICAST_KEEP_S",
-        value_parser = number::<u64>
-    )]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    keep_s: Option<u64>,
-    /// The maximum number of multicasts without a response [default: 64; in the file multicast.in_flight]
-    #[arg(
-        id = "multicasts_in_flight",
-        long = "multicasts-in-flight",
-        value_name = "NUMBER",
-        env = "STRATA_MULTICASTS_IN_FLIGHT",
-        value_parser = number::<usize>
-    )]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    in_flight: Option<usize>,
-    /// Publish messages through these servers of NATS, too: host:port or URLs; repeatable [in the file multicast.nats_servers]
-    #[arg(long, value_name = "ADDRESS", env = "STRATA_NATS_SERVERS", value_delimiter = ',', value_parser = address_of_broker)]
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    nats_servers: Vec<String>,
-    /// Delivered over NATS: somebody subscribed, or answered [default: interest; in the file multicast.nats_receipts]
-    #[arg(long, value_name = "RECEIPTS", env = "STRATA_NATS_RECEIPTS")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    nats_receipts: Option<multicast::Receipts>,
-    /// Number of connections to NATS [default: 10; in the file multicast.nats_connections]
-    #[arg(long, value_name = "NUMBER", env = "STRATA_NATS_CONNECTIONS", value_parser = number::<usize>)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    nats_connections: Option<usize>,
-    /// Publish to a stream of NATS, and keep messages until it has them [in the file multicast.jetstream]
-    #[arg(long, value_name = "BOOLEAN", env = "STRATA_JETSTREAM", num_args = 0..=1, default_missing_value = "true")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    jetstream: Option<bool>,
-    /// The maximum size of all messages kept for the stream [default: 1G; in the file multicast.outbox_bytes]
-    #[arg(long, value_name = "SIZE", env = "STRATA_OUTBOX_BYTES", value_parser = size::parse)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    outbox_bytes: Option<usize>,
-    /// The Redis of tables with registry: "redis": host:port or a URL [in the file multicast.redis_addr]
-    #[arg(long, value_name = "ADDRESS", env = "STRATA_REDIS_ADDR", value_parser = address_of_broker)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    redis_addr: Option<String>,
+impl FromArgMatches for Given {
+    fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Self, clap::Error> {
+        let mut given = Table::new();
+        for option in options() {
+            let key = option.get_id().as_str();
+            let values: Vec<_> = matches.get_many::<Value>(key).into_iter().flatten().cloned().collect();
+            let value = match option.get_action() {
+                ArgAction::Append if !values.is_empty() => Some(Value::Array(values)),
+                _ => values.into_iter().next(),
+            };
+            lay_over(&mut given, value.map(|value| at(key, value)).unwrap_or_default());
+        }
+        Ok(Self(given))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> std::result::Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
-#[derive(Args, Debug, Default, Serialize)]
-struct HandlersFlags {
-    /// The maximum number of records in one list [default: 10000; in the file handlers.max_rows]
-    #[arg(long, value_name = "NUMBER", env = "STRATA_MAX_ROWS", value_parser = number::<usize>)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_rows: Option<usize>,
-    /// Size at which an answer with events of a stream ends [default: 1M; in the file handlers.stream_answer_bytes]
-    #[arg(long, value_name = "SIZE", env = "STRATA_STREAM_ANSWER_BYTES", value_parser = size::parse)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    stream_answer_bytes: Option<usize>,
-    /// The maximum number of pixels of a picture of which a thumbnail is made [default: 50000000; in the file handlers.thumb_pixels]
-    #[arg(long, value_name = "NUMBER", env = "STRATA_THUMB_PIXELS", value_parser = number::<u64>)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    thumb_pixels: Option<u64>,
-    /// The maximum memory in which thumbnails are made [default: 256M; in the file handlers.thumb_memory]
-    #[arg(long, value_name = "SIZE", env = "STRATA_THUMB_MEMORY", value_parser = size::parse)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    thumb_memory: Option<usize>,
-    /// The maximum size of all thumbnails kept; with 0 each request makes its own [default: 64M; in the file handlers.thumb_cache_bytes]
-    #[arg(long, value_name = "SIZE", env = "STRATA_THUMB_CACHE_BYTES", value_parser = size::parse)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    thumb_cache_bytes: Option<usize>,
-    /// The maximum number of requests for which a thumbnail is made [default: 64; in the file handlers.thumbs_in_flight]
-    #[arg(long, value_name = "NUMBER", env = "STRATA_THUMBS_IN_FLIGHT", value_parser = number::<usize>)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    thumbs_in_flight: Option<usize>,
+/// The options that have a flag, in the order of the help: the key in the file, what the flag takes, what the option is for. The flag has
+/// the name of the field, unless another stands before what it takes.
+const OPTIONS: &[(&str, &str, &str)] = &[
+    ("schema", "FILE", "The file with the schema (GraphQL SDL)"),
+    ("data_dir", "DIR", "The data directory"),
+    (
+        "checkpoint_dir",
+        "DIR",
+        "A directory in which POST /_checkpoint makes copies of the store; without it there is no such path",
+    ),
+    ("migrate", "BOOLEAN", "Delete the records of tables, and the values of attributes, that the schema does not name"),
+    ("listen", "ADDRESS", "Address and port; port 0 takes a free one"),
+    ("ready_file", "FILE", "A file to write the server's URL to when it is ready"),
+    ("insecure", "BOOLEAN", "Allow an address that is not loopback, although clients are not authenticated"),
+    ("workers", "NUMBER", "Threads that answer requests"),
+    ("scan_threads", "NUMBER", "Threads for lists and other CPU-bound work"),
+    ("dump_threads", "NUMBER", "Threads for NDJSON lists, each as fast as its client reads"),
+    ("pool_threads", "NUMBER", "Threads for single reads that need I/O, and as many for writes"),
+    ("connections", "NUMBER", "The maximum number of connections"),
+    ("header_timeout_ms", "MS", "Timeout for the head of a request, and for a TLS handshake"),
+    ("idle_timeout_ms", "MS", "Timeout for an idle connection"),
+    ("send_timeout_ms", "MS", "Timeout for a client to read 64 KiB of a response"),
+    ("sync_every_ms", "MS", "Interval at which the log is synced in the background; 0: never"),
+    ("drain_ms", "MS", "How long to accept connections after SIGTERM, while /_ready answers 503"),
+    ("stop_timeout_ms", "MS", "Timeout for the requests in flight after that"),
+    ("feed.subscribers", "--feed-subscribers NUMBER", "The maximum number of change feed subscribers"),
+    ("feed.queued_bytes", "--feed-queued-bytes SIZE", "The maximum size of all queued changes"),
+    ("feed.keep_alive_ms", "--feed-keep-alive-ms MS", "Interval of keep-alives to an idle subscriber"),
+    ("handlers.max_rows", "NUMBER", "The maximum number of records in one list"),
+    ("handlers.stream_answer_bytes", "SIZE", "Size at which an answer with events of a stream ends"),
+    ("handlers.thumb_pixels", "NUMBER", "The maximum number of pixels of a picture of which a thumbnail is made"),
+    ("handlers.thumb_memory", "SIZE", "The maximum memory in which thumbnails are made"),
+    (
+        "handlers.thumb_cache_bytes",
+        "SIZE",
+        "The maximum size of all thumbnails kept; with 0 each request makes its own",
+    ),
+    ("handlers.thumbs_in_flight", "NUMBER", "The maximum number of requests for which a thumbnail is made"),
+    ("ingress.body_bytes", "SIZE", "The maximum size of a body"),
+    ("ingress.blob_bytes", "SIZE", "The maximum size of a blob"),
+    ("ingress.body_timeout_ms", "MS", "Timeout for a body, and for each 64 KiB of a blob"),
+    ("ingress.bodies_in_flight", "NUMBER", "The maximum number of bodies in flight"),
+    ("ingress.all_bodies_bytes", "SIZE", "The maximum memory of all bodies in flight"),
+    ("ingress.all_responses_bytes", "SIZE", "The maximum memory of all unsent responses"),
+    ("ingress.request_timeout_ms", "MS", "Timeout to the first byte of a response"),
+    ("ingress.requests_in_flight", "NUMBER", "The maximum number of requests of a kind in its queue"),
+    ("ingress.appends_in_flight", "NUMBER", "The maximum number of appends to streams in flight"),
+    ("ingress.append_bytes_in_flight", "SIZE", "The maximum memory of appends to streams in flight"),
+    (
+        "ingress.allowed_hosts",
+        "--allowed-host NAME",
+        "A host name to accept beside localhost and IP addresses; repeatable",
+    ),
+    ("ingress.cors_origins", "--cors-origin ORIGIN", "An origin whose pages may read and write (CORS); repeatable"),
+    (
+        "ingress.trusted_proxies",
+        "--trusted-proxy CIDR",
+        "A proxy whose Forwarded or X-Forwarded-For says who asks; repeatable",
+    ),
+    ("multicast.bytes", "--multicast-bytes SIZE", "The maximum size of a message"),
+    (
+        "multicast.keep_s",
+        "--multicast-keep-s SECONDS",
+        "How long an idempotency key of a multicast is known, in seconds",
+    ),
+    ("multicast.in_flight", "--multicasts-in-flight NUMBER", "The maximum number of multicasts without a response"),
+    (
+        "multicast.nats_servers",
+        "ADDRESS",
+        "Publish messages through these servers of NATS, too: host:port or URLs; repeatable",
+    ),
+    ("multicast.nats_receipts", "RECEIPTS", "Delivered over NATS: somebody subscribed, or answered"),
+    ("multicast.nats_connections", "NUMBER", "Number of connections to NATS"),
+    ("multicast.jetstream", "BOOLEAN", "Publish to a stream of NATS, and keep messages until it has them"),
+    ("multicast.outbox_bytes", "SIZE", "The maximum size of all messages kept for the stream"),
+    ("multicast.redis_addr", "ADDRESS", "The Redis of tables with registry: \"redis\": host:port or a URL"),
+    ("observability.access_log", "FILE", "Write a line of JSON for each request to a file, - for standard error"),
+    ("observability.access_log_lines", "NUMBER", "The maximum number of queued lines"),
+    ("observability.timings", "BOOLEAN", "Time all requests for /_metrics; always on with an access log"),
+    ("static_files.directory", "--static DIR", "Serve the files of a folder beside the tables"),
+    ("static_files.memory_bytes", "--static-memory-bytes SIZE", "Memory for the cached static files"),
+    ("static_files.cache_control", "--static-cache-control TEXT", "Cache-Control of the static files"),
+    ("storage.cache_bytes", "SIZE", "Size of the block cache (uncompressed); 0: none"),
+    ("storage.blob_cache_bytes", "SIZE", "Size of the blob cache; 0: none"),
+    ("storage.write_buffer_bytes", "SIZE", "Size at which a memtable is flushed"),
+    ("storage.feed_log_bytes", "SIZE", "How much of the WAL is kept for change feeds to resume from"),
+    ("storage.open_files", "NUMBER", "How many files the store keeps open"),
+    (
+        "storage.url",
+        "--storage URL",
+        "Keep the store in a database instead of a directory: postgres://user@host/database?table=NAME or tikv://host:port",
+    ),
+    (
+        "storage.password_file",
+        "--storage-password-file FILE",
+        "A file with the password for the database; else PGPASSWORD",
+    ),
+    ("storage.reserve_bytes", "SIZE", "Free space below which writes that add are refused; 0: none"),
+    (
+        "storage.accept_lost_log",
+        "BOOLEAN",
+        "Start although synced writes are missing in the log, without them; damaged files are kept",
+    ),
+    ("tls.mode", "--tls MODE", "Serve HTTPS with a self-signed certificate for localhost"),
+    ("tls.certificate", "--tls-cert FILE", "Serve HTTPS with the certificate chain in a PEM file"),
+    ("tls.key", "--tls-key FILE", "The private key of the certificate, in a PEM file"),
+];
+
+fn options() -> impl Iterator<Item = Arg> {
+    let defaults = Value::try_from(Config::default()).expect("the defaults can stand in a file");
+    OPTIONS.iter().map(move |(key, takes, help)| {
+        let default = key.split('.').try_fold(&defaults, |value, name| value.get(name));
+        option(key, takes, help, default)
+    })
 }
 
-#[derive(Args, Debug, Default, Serialize)]
-struct IngressFlags {
-    /// The maximum size of a body [default: 1M; in the file ingress.body_bytes]
-    #[arg(long, value_name = "SIZE", env = "STRATA_BODY_BYTES", value_parser = size::parse)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    body_bytes: Option<usize>,
-    /// The maximum size of a blob [default: 5G; in the file ingress.blob_bytes]
-    #[arg(long, value_name = "SIZE", env = "STRATA_BLOB_BYTES", value_parser = size::parse)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    blob_bytes: Option<usize>,
-    /// Timeout for a body, and for each 64 KiB of a blob [default: 30000; in the file ingress.body_timeout_ms]
-    #[arg(long, value_name = "MS", env = "STRATA_BODY_TIMEOUT_MS", value_parser = number::<u64>)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    body_timeout_ms: Option<u64>,
-    /// The maximum number of bodies in flight [default: 8192; in the file ingress.bodies_in_flight]
-    #[arg(long, value_name = "NUMBER", env = "STRATA_BODIES_IN_FLIGHT", value_parser = number::<usize>)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    bodies_in_flight: Option<usize>,
-    /// The maximum memory of all bodies in flight [default: 256M; in the file ingress.all_bodies_bytes]
-    #[arg(long, value_name = "SIZE", env = "STRATA_ALL_BODIES_BYTES", value_parser = size::parse)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    all_bodies_bytes: Option<usize>,
-    /// The maximum memory of all unsent responses [default: 256M; in the file ingress.all_responses_bytes]
-    #[arg(long, value_name = "SIZE", env = "STRATA_ALL_RESPONSES_BYTES", value_parser = size::parse)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    all_responses_bytes: Option<usize>,
-    /// Timeout to the first byte of a response [default: 30000, with --storage 60000; in the file ingress.request_timeout_ms]
-    #[arg(long, value_name = "MS", env = "STRATA_REQUEST_TIMEOUT_MS", value_parser = number::<u64>)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    request_timeout_ms: Option<u64>,
-    /// The maximum number of requests of a kind in its queue [default: 1024; in the file ingress.requests_in_flight]
-    #[arg(long, value_name = "NUMBER", env = "STRATA_REQUESTS_IN_FLIGHT", value_parser = number::<usize>)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    requests_in_flight: Option<usize>,
-    /// The maximum number of appends to streams in flight [default: 10000; in the file ingress.appends_in_flight]
-    #[arg(long, value_name = "NUMBER", env = "STRATA_APPENDS_IN_FLIGHT", value_parser = number::<usize>)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    appends_in_flight: Option<usize>,
-    /// The maximum memory of appends to streams in flight [default: 64M; in the file ingress.append_bytes_in_flight]
-    #[arg(long, value_name = "SIZE", env = "STRATA_APPEND_BYTES_IN_FLIGHT", value_parser = size::parse)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    append_bytes_in_flight: Option<usize>,
-    /// A host name to accept beside localhost and IP addresses; repeatable [in the file ingress.allowed_hosts]
-    #[arg(long = "allowed-host", value_name = "NAME", env = "STRATA_ALLOWED_HOSTS", value_delimiter = ',', value_parser = parsed::<ingress::HostName>)]
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    allowed_hosts: Vec<ingress::HostName>,
-    /// An origin whose pages may read and write (CORS); repeatable [in the file ingress.cors_origins]
-    #[arg(long = "cors-origin", value_name = "ORIGIN", env = "STRATA_CORS_ORIGINS", value_delimiter = ',', value_parser = parsed::<ingress::Origin>)]
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    cors_origins: Vec<ingress::Origin>,
-    /// A proxy whose Forwarded or X-Forwarded-For says who asks; repeatable [in the file ingress.trusted_proxies]
-    #[arg(long = "trusted-proxy", value_name = "CIDR", env = "STRATA_TRUSTED_PROXIES", value_delimiter = ',', value_parser = parsed::<ingress::Network>)]
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    trusted_proxies: Vec<ingress::Network>,
+fn option(key: &'static str, takes: &'static str, help: &str, default: Option<&Value>) -> Arg {
+    let name = key.rsplit_once('.').map_or(key, |(_, name)| name);
+    let (flag, takes) = match takes.strip_prefix("--").and_then(|takes| takes.split_once(' ')) {
+        Some((flag, takes)) => (flag.to_owned(), takes),
+        None => (name.replace('_', "-"), takes),
+    };
+    // The flag of a list names one of it, the variable all.
+    let variable = if matches!(default, Some(Value::Array(_))) { name } else { &flag };
+    let variable = format!("{PREFIX}{}", variable.replace('-', "_").to_ascii_uppercase());
+    let help = format!("{help}{}", note(key, takes, default));
+    let option = Arg::new(key).long(flag).env(variable).value_name(takes).value_parser(parser(key, takes)).help(help);
+    // A URL may have a password.
+    let option = option.hide_env_values(takes == "URL");
+    match default {
+        Some(Value::Boolean(_)) => option.num_args(0..=1).default_missing_value("true"),
+        Some(Value::Array(_)) => option.value_delimiter(',').action(ArgAction::Append),
+        _ => option,
+    }
 }
 
-#[derive(Args, Debug, Default, Serialize)]
-struct ObservabilityFlags {
-    /// Write a line of JSON for each request to a file, - for standard error [in the file observability.access_log]
-    #[arg(long, value_name = "FILE", env = "STRATA_ACCESS_LOG")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    access_log: Option<PathBuf>,
-    /// The maximum number of queued lines [default: 8192; in the file observability.access_log_lines]
-    #[arg(long, value_name = "NUMBER", env = "STRATA_ACCESS_LOG_LINES", value_parser = number::<usize>)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    access_log_lines: Option<usize>,
-    /// Time all requests for /_metrics; always on with an access log [in the file observability.timings]
-    #[arg(long, value_name = "BOOLEAN", env = "STRATA_TIMINGS", num_args = 0..=1, default_missing_value = "true")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    timings: Option<bool>,
+/// What stands behind the help of an option: its default, and its key if that is in a table.
+fn note(key: &str, takes: &str, default: Option<&Value>) -> String {
+    let default = match (key, default) {
+        ("workers" | "scan_threads", _) => Some("one a core".to_owned()),
+        ("storage.open_files", _) => Some("a quarter of the limit, or what connections leave".to_owned()),
+        (_, Some(Value::Integer(bytes))) if takes == "SIZE" => Some(size::text(*bytes)),
+        (_, Some(Value::Integer(number))) => Some(number.to_string()),
+        (_, Some(Value::String(text))) => Some(text.clone()),
+        _ => None,
+    };
+    let (place, sign) = if key.contains('.') { (Some(format!("in the file {key}")), ',') } else { (None, ';') };
+    let remote = REMOTE.iter().find(|(other, _)| *other == key);
+    let remote = remote.map(|(_, value)| format!("{sign} with --storage {value}")).unwrap_or_default();
+    let default = default.map(|default| format!("default: {default}{remote}"));
+    let parts: Vec<_> = default.into_iter().chain(place).collect();
+    if parts.is_empty() { String::new() } else { format!(" [{}]", parts.join("; ")) }
 }
 
-#[derive(Args, Debug, Default, Serialize)]
-struct StaticFilesFlags {
-    /// Serve the files of a folder beside the tables [in the file static_files.directory]
-    #[arg(id = "static", long = "static", value_name = "DIR", env = "STRATA_STATIC")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    directory: Option<PathBuf>,
-    /// Memory for the cached static files [default: 64M; in the file static_files.memory_bytes]
-    #[arg(
-        id = "static_memory_bytes",
-        long = "static-memory-bytes",
-        value_name = "SIZE",
-        env = "STRATA_STATIC_MEMORY_BYTES",
-        value_parser = size::parse
-    )]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    memory_bytes: Option<usize>,
-    /// Cache-Control of the static files [default: no-cache; in the file static_files.cache_control]
-    #[arg(
-        id = "static_cache_control",
-        long = "static-cache-control",
-        value_name = "TEXT",
-        env = "STRATA_STATIC_CACHE_CONTROL"
-    )]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cache_control: Option<String>,
+/// Returns the parser that makes a value for the file of what an option takes.
+fn parser(key: &str, takes: &str) -> ValueParser {
+    match takes {
+        "NUMBER" | "MS" | "SECONDS" => ValueParser::new(number),
+        "SIZE" => ValueParser::new(number_of_bytes),
+        "BOOLEAN" => ValueParser::new(BoolValueParser::new().map(Value::from)),
+        "FILE" | "DIR" => ValueParser::new(PathBufValueParser::new().try_map(Value::try_from)),
+        "ADDRESS" if key == "listen" => ValueParser::new(address),
+        "ADDRESS" => ValueParser::new(address_of_broker),
+        "NAME" => ValueParser::new(parsed::<ingress::HostName>),
+        "ORIGIN" => ValueParser::new(parsed::<ingress::Origin>),
+        "CIDR" => ValueParser::new(parsed::<ingress::Network>),
+        "RECEIPTS" => ValueParser::new(EnumValueParser::<multicast::Receipts>::new().try_map(Value::try_from)),
+        "MODE" => ValueParser::new(EnumValueParser::<tls::Mode>::new().try_map(Value::try_from)),
+        // A URL is checked later: the parser of the command line would print what it refuses, with the password.
+        "TEXT" | "URL" => ValueParser::new(StringValueParser::new().map(Value::from)),
+        _ => unreachable!("{key} takes {takes}, which has no parser"),
+    }
 }
 
-#[derive(Args, Debug, Default, Serialize)]
-struct StorageFlags {
-    /// Size of the block cache (uncompressed); 0: none [default: 128M; in the file storage.cache_bytes]
-    #[arg(long, value_name = "SIZE", env = "STRATA_CACHE_BYTES", value_parser = size::parse)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cache_bytes: Option<usize>,
-    /// Size of the blob cache; 0: none [default: 32M; in the file storage.blob_cache_bytes]
-    #[arg(long, value_name = "SIZE", env = "STRATA_BLOB_CACHE_BYTES", value_parser = size::parse)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    blob_cache_bytes: Option<usize>,
-    /// Size at which a memtable is flushed [default: 64M; in the file storage.write_buffer_bytes]
-    #[arg(long, value_name = "SIZE", env = "STRATA_WRITE_BUFFER_BYTES", value_parser = size::parse)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    write_buffer_bytes: Option<usize>,
-    /// How much of the WAL is kept for change feeds to resume from [default: 256M; in the file storage.feed_log_bytes]
-    #[arg(long, value_name = "SIZE", env = "STRATA_FEED_LOG_BYTES", value_parser = size::parse)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    feed_log_bytes: Option<usize>,
-    /// How many files the store keeps open [default: a quarter of the limit, or what connections leave; in the file storage.open_files]
-    #[arg(long, value_name = "NUMBER", env = "STRATA_OPEN_FILES", value_parser = number::<usize>)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    open_files: Option<usize>,
-    /// Keep the store in a database instead of a directory: postgres://user@host/database?table=NAME or tikv://host:port [in the file storage.url]
-    // Checked later: the parser of the command line would print what it refuses, with the password.
-    #[arg(id = "storage", long = "storage", value_name = "URL", env = "STRATA_STORAGE", hide_env_values = true)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    url: Option<String>,
-    /// A file with the password for the database; else PGPASSWORD [in the file storage.password_file]
-    #[arg(
-        id = "storage_password_file",
-        long = "storage-password-file",
-        value_name = "FILE",
-        env = "STRATA_STORAGE_PASSWORD_FILE"
-    )]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    password_file: Option<PathBuf>,
-    /// Free space below which writes that add are refused; 0: none [default: 64M; in the file storage.reserve_bytes]
-    #[arg(long, value_name = "SIZE", env = "STRATA_RESERVE_BYTES", value_parser = size::parse)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reserve_bytes: Option<usize>,
-    /// Start although synced writes are missing in the log, without them; damaged files are kept [in the file storage.accept_lost_log]
-    #[arg(long, value_name = "BOOLEAN", env = "STRATA_ACCEPT_LOST_LOG", num_args = 0..=1, default_missing_value = "true")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    accept_lost_log: Option<bool>,
-}
-
-#[derive(Args, Debug, Default, Serialize)]
-struct TlsFlags {
-    /// Serve HTTPS with a self-signed certificate for localhost [in the file tls.mode]
-    #[arg(id = "tls", long = "tls", value_name = "MODE", env = "STRATA_TLS")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    mode: Option<tls::Mode>,
-    /// Serve HTTPS with the certificate chain in a PEM file [in the file tls.certificate]
-    #[arg(id = "tls_cert", long = "tls-cert", value_name = "FILE", env = "STRATA_TLS_CERT")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    certificate: Option<PathBuf>,
-    /// The private key of the certificate, in a PEM file [in the file tls.key]
-    #[arg(id = "tls_key", long = "tls-key", value_name = "FILE", env = "STRATA_TLS_KEY")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    key: Option<PathBuf>,
-}
-
-/// The default of `pool_threads` where the store is in a database.
-const REMOTE_POOL_THREADS: i64 = 256;
-
-/// The default of `request_timeout_ms` there.
-const REMOTE_TIMEOUT_MS: i64 = 60_000;
-
-/// The default of `scan_threads` there: lists wait, too, and with dumps they have less than all connections.
-const REMOTE_SCAN_THREADS: i64 = 12;
+/// The other defaults where the store is in a database.
+const REMOTE: [(&str, i64); 3] = [
+    // Each request waits for the database on a thread.
+    ("pool_threads", 256),
+    // Lists wait, too, and with dumps they have less than all connections.
+    ("scan_threads", 12),
+    // Longer than it takes to find out what became of a commit whose answer is lost.
+    ("ingress.request_timeout_ms", 60_000),
+];
 
 impl Flags {
     /// Lays the flags over the file that they name, if they do, and both over the defaults.
@@ -504,7 +352,7 @@ impl Flags {
     /// # Errors
     /// `Storage` if the file cannot be read; `Invalid` if something in it is not known, with line and column.
     pub fn config(&self) -> Result<Config> {
-        let (mut whole, mut given) = (table(&Config::default())?, toml::Table::new());
+        let (mut whole, mut given) = (table(&Config::default())?, Table::new());
         if let Some(path) = &self.config {
             let text = read(path, "the options")?;
             // First by itself, because then a mistake has a line and a column.
@@ -512,19 +360,12 @@ impl Flags {
             toml::from_str::<Config>(&text).map_err(place)?;
             given = text.parse().map_err(place)?;
         }
-        lay_over(&mut given, table(self)?);
+        lay_over(&mut given, self.given.0.clone());
         if given.get("storage").is_some_and(|storage| storage.get("url").is_some()) {
             if given.contains_key("data_dir") {
                 return Err(two_places());
             }
-            // Each request waits for the database on a thread.
-            given.entry("pool_threads").or_insert(toml::Value::Integer(REMOTE_POOL_THREADS));
-            given.entry("scan_threads").or_insert(toml::Value::Integer(REMOTE_SCAN_THREADS));
-            let ingress = given.entry("ingress").or_insert(toml::Value::Table(toml::Table::new()));
-            if let toml::Value::Table(ingress) = ingress {
-                // Longer than it takes to find out what became of a commit whose answer is lost.
-                ingress.entry("request_timeout_ms").or_insert(toml::Value::Integer(REMOTE_TIMEOUT_MS));
-            }
+            REMOTE.into_iter().for_each(|(key, value)| lay_over(&mut whole, at(key, value.into())));
         }
         lay_over(&mut whole, given);
         let config: Config = whole.try_into().map_err(|error: toml::de::Error| Error::invalid(error.message()))?;
@@ -589,7 +430,7 @@ pub fn two_places() -> Error {
 /// Returns the variables of the environment that have a name close to one of the options (`STRATA_MAXROWS`), with that one. Others that begin
 /// so are not ours: Kubernetes sets `STRATA_PORT` where a service is named strata.
 pub fn misspelt_variables<'n>(set: impl IntoIterator<Item = &'n str>) -> Vec<(&'n str, String)> {
-    let command = Flags::augment_args(clap::Command::new("serve"));
+    let command = Flags::augment_args(Command::new("serve"));
     let known: Vec<_> = command.get_arguments().filter_map(|option| option.get_env()?.to_str()).collect();
     let misspelt =
         set.into_iter().filter(|name| name.starts_with(PREFIX) && !known.contains(name)).filter_map(|name| {
@@ -601,23 +442,30 @@ pub fn misspelt_variables<'n>(set: impl IntoIterator<Item = &'n str>) -> Vec<(&'
     misspelt.collect()
 }
 
-fn address(text: &str) -> std::result::Result<SocketAddr, &'static str> {
-    text.parse().map_err(|_| "expected an IP address and a port, such as 127.0.0.1:9996 or [::1]:9996")
+fn address(text: &str) -> std::result::Result<Value, &'static str> {
+    let address = text.parse::<SocketAddr>();
+    address
+        .map(|address| address.to_string().into())
+        .map_err(|_| "expected an IP address and a port, such as 127.0.0.1:9996 or [::1]:9996")
 }
 
 /// Parses a number; TOML has none above `i64::MAX`.
-fn number<T: TryFrom<i64>>(text: &str) -> std::result::Result<T, String> {
-    let number = text.parse::<i64>().ok().and_then(|number| T::try_from(number).ok());
-    number.ok_or_else(|| format!("expected a number from 0 to {}", i64::MAX))
+fn number(text: &str) -> std::result::Result<Value, String> {
+    let number = text.parse::<i64>().ok().filter(|number| *number >= 0);
+    number.map(Value::Integer).ok_or_else(|| format!("expected a number from 0 to {}", i64::MAX))
 }
 
-fn parsed<T: TryFrom<String, Error = String>>(text: &str) -> std::result::Result<T, String> {
-    text.to_owned().try_into()
+fn number_of_bytes(text: &str) -> std::result::Result<Value, String> {
+    size::parse(text).and_then(|bytes| Value::try_from(bytes).map_err(|error| error.to_string()))
+}
+
+fn parsed<T: TryFrom<String, Error = String> + Into<String>>(text: &str) -> std::result::Result<Value, String> {
+    T::try_from(text.to_owned()).map(|value| Value::String(value.into()))
 }
 
 /// Checks an address of a broker. The text is kept, because an address hides its credentials where it is printed.
-fn address_of_broker(text: &str) -> std::result::Result<String, String> {
-    parsed::<multicast::Address>(text).map(|address| address.as_str().to_owned())
+fn address_of_broker(text: &str) -> std::result::Result<Value, String> {
+    multicast::Address::try_from(text.to_owned()).map(|address| address.as_str().into())
 }
 
 /// A text file, which is `what`.
@@ -629,15 +477,24 @@ pub fn read(path: &Path, what: &str) -> Result<String> {
         .map_err(|error| Error::storage(format!("cannot read {what} in {}", path.display()), error))
 }
 
-fn table(options: &impl Serialize) -> Result<toml::Table> {
-    toml::Table::try_from(options).map_err(|error| Error::storage("cannot print the configuration", error))
+fn table(options: &impl Serialize) -> Result<Table> {
+    Table::try_from(options).map_err(|error| Error::storage("cannot print the configuration", error))
+}
+
+/// Returns a table with one value, at a key such as `storage.url`.
+fn at(key: &str, value: Value) -> Table {
+    let (name, value) = match key.split_once('.') {
+        Some((table, name)) => (table, Value::Table(at(name, value))),
+        None => (key, value),
+    };
+    Table::from_iter([(name.to_owned(), value)])
 }
 
 /// Puts what the upper table has in place of what the lower one has, table by table.
-fn lay_over(lower: &mut toml::Table, upper: toml::Table) {
+fn lay_over(lower: &mut Table, upper: Table) {
     for (name, value) in upper {
         match (lower.get_mut(&name), value) {
-            (Some(toml::Value::Table(lower)), toml::Value::Table(upper)) => lay_over(lower, upper),
+            (Some(Value::Table(lower)), Value::Table(upper)) => lay_over(lower, upper),
             (_, value) => {
                 lower.insert(name, value);
             }
@@ -656,7 +513,7 @@ fn located(path: &Path, text: &str, error: &toml::de::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::{Command, CommandFactory, Parser};
+    use clap::Parser;
 
     #[derive(Parser)]
     struct Line {
@@ -740,36 +597,45 @@ mod tests {
     }
 
     #[test]
-    fn every_flag_has_a_variable_and_a_place_in_the_file() {
-        let command: Command = Line::command();
-        let defaults = table(&Config::default()).unwrap();
-        for argument in
-            command.get_arguments().filter(|argument| !["print_config", "config"].contains(&argument.get_id().as_str()))
-        {
-            let name = argument.get_id().as_str();
-            let variable = argument.get_env().unwrap().to_str().unwrap();
-            assert_eq!(variable, format!("STRATA_{}", name.to_uppercase()));
-            let tables = defaults.values().filter_map(toml::Value::as_table);
-            let optional = [
-                "schema",
-                "checkpoint_dir",
-                "ready_file",
-                "access_log",
-                "static",
-                "tls",
-                "tls_cert",
-                "tls_key",
-                "open_files",
-                "redis_addr",
-                "storage",
-                "storage_password_file",
-            ]
-            .contains(&name);
-            // In the file, the name of the table may say what they are about.
-            let prefixes = ["static_", "feed_", "multicast_", "multicasts_"];
-            let short = prefixes.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name);
-            let known = |table: &toml::Table| table.contains_key(name) || table.contains_key(short);
-            assert!(optional || defaults.contains_key(name) || tables.into_iter().any(known), "{name}");
+    fn every_option_has_a_flag_a_variable_and_a_place_in_the_file() {
+        let mut keys = Vec::new();
+        // JSON has what has no value, too.
+        for (name, value) in serde_json::to_value(Config::default()).unwrap().as_object().unwrap() {
+            match value.as_object() {
+                Some(table) => keys.extend(table.keys().map(|key| format!("{name}.{key}"))),
+                None => keys.push(name.clone()),
+            }
+        }
+        keys.retain(|key| !["storage.automatic_compactions", "storage.refuse_stalls"].contains(&&**key));
+        let mut declared: Vec<_> = options().map(|option| option.get_id().to_string()).collect();
+        keys.sort_unstable();
+        declared.sort_unstable();
+        assert_eq!(declared, keys);
+    }
+
+    #[test]
+    fn an_option_is_named_after_its_key_and_its_help_says_the_default() {
+        let all: Vec<_> = options().collect();
+        for (flag, variable, note) in [
+            ("schema", "STRATA_SCHEMA", "(GraphQL SDL)"),
+            ("listen", "STRATA_LISTEN", " [default: 127.0.0.1:9996]"),
+            ("scan-threads", "STRATA_SCAN_THREADS", " [default: one a core; with --storage 12]"),
+            ("feed-queued-bytes", "STRATA_FEED_QUEUED_BYTES", " [default: 64M; in the file feed.queued_bytes]"),
+            ("thumb-pixels", "STRATA_THUMB_PIXELS", " [default: 50000000; in the file handlers.thumb_pixels]"),
+            (
+                "request-timeout-ms",
+                "STRATA_REQUEST_TIMEOUT_MS",
+                " [default: 30000, with --storage 60000; in the file ingress.request_timeout_ms]",
+            ),
+            ("allowed-host", "STRATA_ALLOWED_HOSTS", "repeatable [in the file ingress.allowed_hosts]"),
+            ("nats-servers", "STRATA_NATS_SERVERS", "repeatable [in the file multicast.nats_servers]"),
+            ("nats-receipts", "STRATA_NATS_RECEIPTS", " [default: interest; in the file multicast.nats_receipts]"),
+            ("tls", "STRATA_TLS", " [in the file tls.mode]"),
+        ] {
+            let option = all.iter().find(|option| option.get_long() == Some(flag)).unwrap();
+            assert_eq!(option.get_env().unwrap(), variable);
+            let help = option.get_help().unwrap().to_string();
+            assert!(help.ends_with(note), "{help}");
         }
     }
 }

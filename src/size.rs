@@ -20,6 +20,13 @@ pub fn parse(text: &str) -> Result<usize, String> {
     bytes.ok_or_else(|| format!("{text:?} is not a number of bytes such as 65536, 64K or 2G, at most {}", i64::MAX))
 }
 
+/// Writes a number of bytes with the largest unit of which it is a multiple, as [`parse`] reads it.
+pub fn text(bytes: i64) -> String {
+    let units = [(40, "T"), (30, "G"), (20, "M"), (10, "K")];
+    let unit = units.into_iter().find(|(shift, _)| bytes != 0 && bytes % (1 << shift) == 0);
+    unit.map_or_else(|| bytes.to_string(), |(shift, unit)| format!("{}{unit}", bytes >> shift))
+}
+
 /// Deserializes a size from a configuration file, where it may also be a number.
 ///
 /// # Errors
@@ -47,6 +54,7 @@ mod tests {
         assert_eq!(parse("9223372036854775807"), Ok(i64::MAX as usize));
         for (text, bytes) in sizes {
             assert_eq!(parse(text), Ok(bytes), "{text}");
+            assert_eq!(self::text(bytes as i64), text.to_uppercase());
         }
         for text in [
             "",
