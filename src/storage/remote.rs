@@ -23,8 +23,6 @@
 pub mod in_place;
 #[cfg(feature = "postgres")]
 pub mod postgres;
-#[cfg(any(feature = "postgres", feature = "tikv"))]
-mod runtime;
 mod scan;
 #[cfg(feature = "simulated")]
 pub mod simulated;

@@ -57,8 +57,8 @@ struct Postgres {
 pub fn connect(url: &Url, is_read_only: bool) -> Result<Store> {
     let round_trips = Arc::<Striped>::default();
     let server = Uuid::new_v4();
-    let pool = Pool::open(url, &server)?;
-    pool.wait_for(pool.prepare_table(is_read_only))?;
+    let pool = Pool::of(url, &server);
+    pool.prepare_table(is_read_only)?;
     let engine = Postgres { pool, round_trips: Arc::clone(&round_trips) };
     Ok(Store::of(Arc::new(engine), server, round_trips, is_read_only))
 }
@@ -70,25 +70,19 @@ impl Engine for Postgres {
 
     fn clock(&self) -> Result<i64> {
         self.round_trips.add(1);
-        self.pool.wait_for(async {
-            let lease = self.pool.take().await?;
-            let row = lease.client.query_one(&lease.statements.clock, &[]).await.map_err(busy)?;
-            lease.give_back();
-            Ok(row.get(0))
-        })
+        let row =
+            self.pool.ask(async |connection| connection.client.query_one(&connection.statements.clock, &[]).await);
+        Ok(row?.get(0))
     }
 
     fn end_sessions_of(&self, server: &Uuid) -> Result<()> {
         let name = connection::name_of(server);
         for _ in 0..ENDED_WITHIN {
             self.round_trips.add(1);
-            let left = self.pool.wait_for(async {
-                let lease = self.pool.take().await?;
-                let left = lease.client.query(&lease.statements.end_sessions, &[&name]).await.map_err(busy)?;
-                lease.give_back();
-                Ok(left.len())
-            })?;
-            if left == 0 {
+            let left = self
+                .pool
+                .ask(async |connection| connection.client.query(&connection.statements.end_sessions, &[&name]).await)?;
+            if left.is_empty() {
                 return Ok(());
             }
             std::thread::sleep(Duration::from_millis(50));
@@ -111,16 +105,12 @@ impl Engine for Postgres {
 
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.round_trips.add(1);
-        self.pool.wait_for(async {
-            let lease = self.pool.take().await?;
-            let found = values(&lease, &[key.to_vec()]).await.map_err(busy)?;
-            lease.give_back();
-            Ok(found.into_iter().next().flatten())
-        })
+        let found = self.pool.ask(async |connection| values(connection, &[key.to_vec()]).await)?;
+        Ok(found.into_iter().next().flatten())
     }
 
     fn begin(&self, writes: bool) -> Result<Box<dyn View>> {
-        let lease = self.pool.wait_for(self.pool.take())?;
+        let lease = self.pool.take()?;
         let mut view = Transaction {
             pool: Arc::clone(&self.pool),
             round_trips: Arc::clone(&self.round_trips),
@@ -135,7 +125,7 @@ impl Engine for Postgres {
     }
 
     fn write(&self, changes: &Changes) -> Outcome {
-        match self.pool.wait_for(self.pool.take()) {
+        match self.pool.take() {
             Ok(lease) => {
                 // Several ranges are deleted as of one moment.
                 let begin = if changes.ranges.is_empty() { BEGIN_BLIND } else { BEGIN };
@@ -150,13 +140,8 @@ impl Engine for Postgres {
         crate::encoding::key::successor(prefix, &mut upper);
         loop {
             self.round_trips.add(1);
-            let removed = self.pool.wait_for(async {
-                let lease = self.pool.take().await?;
-                let Connection { client, statements, .. } = &*lease;
-                let removed =
-                    client.execute(&statements.remove, &[&prefix, &upper, &REMOVED_ROWS]).await.map_err(busy)?;
-                lease.give_back();
-                Ok(removed)
+            let removed = self.pool.ask(async |Connection { client, statements, .. }| {
+                client.execute(&statements.remove, &[&prefix, &upper, &REMOVED_ROWS]).await
             })?;
             if removed < REMOVED_ROWS as u64 {
                 return Ok(());
@@ -166,12 +151,9 @@ impl Engine for Postgres {
 
     fn latest_sequence(&self) -> Result<u64> {
         self.round_trips.add(1);
-        self.pool.wait_for(async {
-            let lease = self.pool.take().await?;
-            let row = lease.client.query_one(&lease.statements.latest, &[]).await.map_err(busy)?;
-            lease.give_back();
-            Ok(row.get::<_, i64>(0) as u64)
-        })
+        let row =
+            self.pool.ask(async |connection| connection.client.query_one(&connection.statements.latest, &[]).await);
+        Ok(row?.get::<_, i64>(0) as u64)
     }
 
     fn pause(&self, time: Duration) {
@@ -210,11 +192,12 @@ impl Transaction {
         self.round_trips.add(1);
         self.is_begun.store(true, Ordering::Relaxed);
         let lease = self.lease();
-        let row = self.pool.wait_for(async {
+        let row = lease.wait_up_to(ANSWERED_WITHIN, async {
             let begin = lease.client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
             let (begun, row) = join(begin, lease.client.query_one(&lease.statements.sequence, &[])).await;
-            begun.and(row).map_err(busy)
-        })?;
+            begun.and(row)
+        });
+        let row = row.map_err(|failure| failure.or(busy))?;
         self.sequence = row.get::<_, i64>(0) as u64;
         Ok(())
     }
@@ -224,13 +207,14 @@ impl Transaction {
         self.round_trips.add(1);
         let lease = self.lease();
         let is_first = !self.is_begun.swap(true, Ordering::Relaxed);
-        self.pool.wait_for(async {
+        let found = lease.wait_up_to(ANSWERED_WITHIN, async {
             if !is_first {
-                return read.await.map_err(|error| lost(&error));
+                return read.await;
             }
             let (begun, found) = join(lease.client.batch_execute(BEGIN), read).await;
-            begun.and(found).map_err(|error| lost(&error))
-        })
+            begun.and(found)
+        });
+        found.map_err(|failure| failure.or(lost))
     }
 }
 
@@ -271,17 +255,9 @@ impl Drop for Transaction {
     fn drop(&mut self) {
         let Some(lease) = self.lease.take() else { return };
         match self.is_begun.load(Ordering::Relaxed) {
-            // Nobody waits for it.
-            true => self.pool.spawn(roll_back(lease)),
+            true => lease.roll_back(),
             false => lease.give_back(),
         }
-    }
-}
-
-async fn roll_back(lease: Lease) {
-    let rolled_back = tokio::time::timeout(ANSWERED_WITHIN, lease.client.batch_execute("ROLLBACK")).await;
-    if matches!(rolled_back, Ok(Ok(()))) {
-        lease.give_back();
     }
 }
 
@@ -307,22 +283,22 @@ fn commit(pool: &Arc<Pool>, round_trips: &Striped, lease: Lease, begin: &str, ch
     // A second more for each ten thousand keys.
     let more = Duration::from_millis((changes.writes.len() + changes.depended.len()) as u64 / 10);
     let limit = if changes.ranges.is_empty() { ANSWERED_WITHIN + more } else { CLEARED_WITHIN };
-    if let Err(error) = pool.wait_up_to(limit, stage(&lease, begin, changes)) {
-        let outcome = match error {
-            Failure::Database(error) => refused(&error),
-            Failure::Unanswered => Outcome::Refused(unanswered()),
-        };
-        pool.spawn(roll_back(lease));
-        return outcome;
+    match lease.wait_up_to(limit, stage(&lease, begin, changes)) {
+        Ok(()) => {}
+        Err(Failure::Database(error)) => {
+            lease.roll_back();
+            return refused(&error);
+        }
+        Err(Failure::Unanswered) => return Outcome::Refused(unanswered()),
     }
     round_trips.add(1);
-    match pool.wait_up_to(ANSWERED_WITHIN, lease.client.batch_execute("COMMIT")) {
+    match lease.wait_up_to(ANSWERED_WITHIN, lease.client.batch_execute("COMMIT")) {
         Ok(()) => {
             lease.give_back();
             Outcome::Done
         }
         Err(Failure::Database(error)) if is_race(&error) => {
-            pool.spawn(roll_back(lease));
+            lease.roll_back();
             Outcome::Raced
         }
         // Also where the server said why it ended: it may have committed before.
@@ -336,6 +312,16 @@ pub(super) enum Failure {
     Database(tokio_postgres::Error),
     /// It was not answered in time.
     Unanswered,
+}
+
+impl Failure {
+    /// Returns the error that is `known` for what the database has said.
+    fn or(self, known: impl FnOnce(tokio_postgres::Error) -> Error) -> Error {
+        match self {
+            Self::Database(error) => known(error),
+            Self::Unanswered => unanswered(),
+        }
+    }
 }
 
 /// Sends everything that a commit writes and depends on, all at once.
@@ -405,8 +391,8 @@ fn is_race(error: &tokio_postgres::Error) -> bool {
 }
 
 /// Returns the error of a read in a transaction: nothing was written, so one that has lost its connection, or raced, is run again.
-fn lost(error: &tokio_postgres::Error) -> Error {
-    if error.code().is_none() || is_race(error) { Error::Raced } else { busy(error) }
+fn lost(error: tokio_postgres::Error) -> Error {
+    if error.code().is_none() || is_race(&error) { Error::Raced } else { busy(error) }
 }
 
 /// Returns the outcome of a commit that failed before COMMIT was sent.
@@ -453,22 +439,19 @@ struct LostCommit {
 
 impl Lost for LostCommit {
     fn value_after(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.pool.wait_for(async {
-            let lease = self.pool.take().await?;
-            let Backend { process, started } = &self.backend;
-            let end = &lease.statements.end_backend;
-            let alive = lease.client.query(end, &[process, started, &self.pool.name]).await.map_err(busy)?;
-            if !alive.is_empty() {
-                lease.give_back();
-                return Err(busy_because("a lost commit has not ended"));
+        let Backend { process, started } = &self.backend;
+        let value = self.pool.ask(async |connection| {
+            let Connection { client, statements, .. } = connection;
+            if !client.query(&statements.end_backend, &[process, started, &self.pool.name]).await?.is_empty() {
+                return Ok(None);
             }
-            let value = values(&lease, &[key.to_vec()]).await.map_err(busy)?.pop().flatten();
+            let value = values(connection, &[key.to_vec()]).await?.pop().flatten();
             if value.is_some() {
                 // Its backend may have waited for a standby until it was ended. This one waits for all that was committed before.
-                lease.client.execute(&lease.statements.touch, &[&key]).await.map_err(busy)?;
+                client.execute(&statements.touch, &[&key]).await?;
             }
-            lease.give_back();
-            Ok(value)
-        })
+            Ok(Some(value))
+        });
+        value?.ok_or_else(|| busy_because("a lost commit has not ended"))
     }
 }

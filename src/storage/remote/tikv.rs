@@ -15,6 +15,7 @@
 
 mod client;
 mod regions;
+mod runtime;
 mod url;
 
 use std::collections::HashMap;

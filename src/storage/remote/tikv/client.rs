@@ -11,8 +11,8 @@ use tikv_client::{
     TransactionOptions,
 };
 
-use super::super::runtime::Runtime;
 use super::regions::Pd;
+use super::runtime::Runtime;
 use crate::error::{Error, Result};
 
 /// The time within which each request is answered, with all that the client does for it.

@@ -1,7 +1,6 @@
 //! The thread that reads from the sockets of a database, and how others wait for an answer.
 //!
-//! The clients of databases run on it, so that nothing below `ingress` is async but these and the clients of brokers
-//! (`multicast::runtime`): who calls them blocks.
+//! The client of TiKV runs on it, and does so also while nobody waits for an answer.
 
 use std::thread::JoinHandle;
 
@@ -37,12 +36,6 @@ impl Runtime {
     /// Waits for an answer.
     pub fn wait_for<R>(&self, answer: impl Future<Output = R>) -> R {
         self.handle.block_on(answer)
-    }
-
-    /// Does something for which nobody waits.
-    #[cfg(feature = "postgres")]
-    pub fn spawn(&self, what: impl Future<Output = ()> + Send + 'static) {
-        self.handle.spawn(what);
     }
 }
 
