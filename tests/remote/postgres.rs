@@ -153,6 +153,21 @@ fn a_build_is_waited_for_until_new_snapshots_have_it() -> Result<()> {
 }
 
 #[test]
+fn a_connection_that_the_database_has_closed_is_used_by_nobody() -> Result<()> {
+    let Some(broker) = or_skipped(Broker::postgres()) else { return Ok(()) };
+    let database = connect(&url_of(&broker, "closed"), schema())?;
+    let table = database.table("T")?;
+    database.create(table, br#"{"id": "a", "n": 1}"#)?;
+    for round in 0..5 {
+        let sql =
+            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name LIKE 'strata %'";
+        run_as_others(&broker, sql).expect("it answers");
+        assert!(database.read(table, "a")?.is_some(), "{round}");
+    }
+    Ok(())
+}
+
+#[test]
 fn what_is_not_a_store_of_ours_is_refused() {
     let Some(mut broker) = or_skipped(Broker::postgres()) else { return };
     let url = broker.url();
