@@ -89,14 +89,8 @@ def _interrupt(number: int, frame: object) -> None:
     if STOP.requested or STOP.ending:
         return
     STOP.requested = True
-    _forget_who_is_gone()
-    if not STOP.held:
-        raise KeyboardInterrupt
-
-
-def _forget_who_is_gone() -> None:
-    """Nobody reads what is written to a terminal, or a pipe, whose other end is closed, and writing there would be an
-    error."""
+    # Nobody reads what is written to a terminal, or a pipe, whose other end is closed, and writing there would be an
+    # error.
     for descriptor in (1, 2):
         poll = select.poll()
         poll.register(descriptor, 0)
@@ -104,3 +98,5 @@ def _forget_who_is_gone() -> None:
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, descriptor)
             os.close(null)
+    if not STOP.held:
+        raise KeyboardInterrupt

@@ -149,26 +149,18 @@ def run(
         with suppress(ProcessLookupError):  # one that has ended already says why in its exit code
             if cores:
                 os.sched_setaffinity(process.pid, cores)
-        return _watch(process, log, deadline_s, silence_s, tick)
-
-
-def _watch(process: Process, log: Path, deadline_s: float, silence_s: float, tick: Callable[[], None]) -> str | None:
-    began = heard = time.monotonic()
-    said = 0
-    while (code := code_within(process, POLL_S)) is None:
-        raise_if_requested()
-        tick()
-        now, size = time.monotonic(), log.stat().st_size
-        if size != said:
-            said, heard = size, now
-        if now - heard > silence_s:
-            return f"silent for {silence_s:.0f} s, killed"
-        if now - began > deadline_s:
-            return f"not done after {deadline_s:.0f} s, killed"
-    return _ending(code, log)
-
-
-def _ending(code: int, log: Path) -> str | None:
+        began = heard = time.monotonic()
+        said = 0
+        while (code := code_within(process, POLL_S)) is None:
+            raise_if_requested()
+            tick()
+            now, size = time.monotonic(), log.stat().st_size
+            if size != said:
+                said, heard = size, now
+            if now - heard > silence_s:
+                return f"silent for {silence_s:.0f} s, killed"
+            if now - began > deadline_s:
+                return f"not done after {deadline_s:.0f} s, killed"
     if code == 0:
         return None
     how = f"ended by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"

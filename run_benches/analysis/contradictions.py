@@ -10,12 +10,11 @@ the ranges of processes are compared, so that scatter alone contradicts nothing.
 import dataclasses
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 from run_benches.analysis import figures
-from run_benches.analysis.contrasts import Contrast, joint
+from run_benches.analysis.contrasts import joint
 from run_benches.analysis.figures import Spread
 from run_benches.analysis.held import Held
 from run_benches.analysis.ladder import ALONE, Rung, step_confidence
@@ -31,10 +30,6 @@ from run_benches.analysis.row import (
     is_part_of_a_mix,
     stalled_share,
 )
-from run_benches.stats.estimates import Estimate
-
-_Item = TypeVar("_Item")
-
 
 CALLS = (
     ("transaction/read/strata/memtable", "storage/get/strata/memtable"),
@@ -82,12 +77,6 @@ def together(machines: Sequence[Sequence[CrossCheck]]) -> list[CrossCheck]:
 def checks(rows: Sequence[Row], ladders: Mapping[str, Sequence[Rung]], floors: Iterable[Held]) -> list[CrossCheck]:
     """Every rule, over the figures of one machine."""
     climbed = [(request, rung) for request, rungs in ladders.items() for rung in rungs if rung.below is not None]
-    steps = [
-        _Step(request, rung, rung.step, step_confidence(rungs, rung))
-        for request, rungs in ladders.items()
-        for rung in rungs
-        if rung.step
-    ]
     # Of one thread: threads of a floor do nothing but contend for the engine's write queue, and that can cost more than
     # the work that ours do between two writes.
     judged = [
@@ -112,92 +101,64 @@ def checks(rows: Sequence[Row], ladders: Mapping[str, Sequence[Rung]], floors: I
         [row for row in several if row.layer == "ladder" and row.case in cases] for cases in (ALONE, ("ingress_cpu",))
     )
     return [
+        _check("no rung of the ladder is faster than the rung it calls", _faster_than_called(ladders), rungs),
         _check(
-            "no rung of the ladder is faster than the rung it calls",
-            [step for step in steps if step.sure],
-            _faster_than_called,
+            "what a rung allocates it does not allocate less of than the rung it calls",
+            map(_allocates_less, climbed),
             rungs,
         ),
-        _check(
-            "what a rung allocates it does not allocate less of than the rung it calls", climbed, _allocates_less, rungs
-        ),
-        _check(
-            "what a rung moves in bytes is no less than what the rung it calls moves",
-            _sized(climbed),
-            _moves_less,
-            sized,
-        ),
+        _check("what a rung moves in bytes is no less than what the rung it calls moves", _move_less(climbed), sized),
         _check(
             "what a layer takes alone, it takes no more of than the step of the ladder that holds it",
-            _holding(ladders),
-            _more_than_its_step,
+            _more_than_their_steps(ladders),
             alone,
         ),
         _check(
             "the same work takes as long on the wall as of the processor, where one thread does it",
-            _clocks(ladders),
-            _clocks_disagree,
+            _clocks_disagree(ladders),
             cpu,
         ),
         _check(
             "no layer's own row is faster than that of the layer it calls, for the same request",
-            _called(rows),
-            _faster_than_its_call,
+            _faster_than_their_calls(rows),
             called,
         ),
         _check(
             "no row of one thread is faster than its floor, unless that is its goal or the floor is another program",
-            judged,
-            _faster_than_floor,
+            map(_faster_than_floor, judged),
             floored,
         ),
-        _check(
-            "rows of several benches that do the same work under the same conditions agree",
-            _same_work(rows),
-            _disagreeing,
-            [],
-        ),
-        _check("contention is not faster than none", _contended(rows), _faster_than_alone, contended),
-        _check("who contends for a lock has waited", _contenders(rows), _never_waited, contended),
-        _check("no share of a workload's time is above one", _shares(rows), _above_one, workloads),
+        _check("rows of several benches that do the same work under the same conditions agree", _disagreeing(rows), []),
+        _check("contention is not faster than none", _faster_than_alone(rows), contended),
+        _check("who contends for a lock has waited", map(_never_waited, _contenders(rows)), contended),
+        _check("no share of a workload's time is above one", _above_one(rows), workloads),
         _check(
             f"a mix takes as long as its parts together, within {figures.percent(FAR - 1)}",
-            _mixes(rows),
-            _far_from_its_parts,
+            _far_from_their_parts(rows),
             parts,
         ),
     ]
 
 
-def _check(rule: str, items: Iterable[_Item], look: Callable[[_Item], str | None], kind: Sequence[Row]) -> CrossCheck:
-    told = [look(item) for item in items]
-    return CrossCheck(rule, len(told), [words for words in told if words is not None], len(kind))
+def _check(rule: str, told: Iterable[str | None], kind: Sequence[Row]) -> CrossCheck:
+    """`told` has words for what was looked at and is wrong, and nothing for what is right."""
+    words = list(told)
+    return CrossCheck(rule, len(words), [found for found in words if found is not None], len(kind))
 
 
-@dataclass(frozen=True)
-class _Step:
-    """A rung that took turns with the rung below it, and how sure its interval has to be for all of its ladder to hold
-    together."""
-
-    request: str
-    rung: Rung
-    contrast: Contrast
-    confidence: float
-
-    @property
-    def sure(self) -> bool:
-        """True if there are tuples enough for that."""
-        return self.contrast.ratio(self.confidence).high is not None
-
-
-def _faster_than_called(step: _Step) -> str | None:
-    found, below = step.contrast.ratio(step.confidence), step.rung.below
-    if below is None or found.high is None or found.high >= 1:
-        return None
-    return (
-        f"Impossible order: in the ladder of `{step.request}`, `{step.rung.name}` is faster than `{below.name}`, which it calls"
-        f" ({figures.contrast(step.contrast, step.confidence)}). Use neither figure before this is explained."
-    )
+def _faster_than_called(ladders: Mapping[str, Sequence[Rung]]) -> Iterator[str | None]:
+    """Of the rungs that took turns with the rung below them, where there are tuples enough for the intervals of all of
+    their ladder to hold together."""
+    for request, rungs in ladders.items():
+        for rung in rungs:
+            confidence = step_confidence(rungs, rung)
+            if rung.below and rung.step and (high := rung.step.ratio(confidence).high) is not None:
+                yield (
+                    f"Impossible order: in the ladder of `{request}`, `{rung.name}` is faster than `{rung.below.name}`, which it calls"
+                    f" ({figures.contrast(rung.step, confidence)}). Use neither figure before this is explained."
+                    if high < 1
+                    else None
+                )
 
 
 def _allocates_less(step: tuple[str, Rung]) -> str | None:
@@ -213,75 +174,48 @@ def _allocates_less(step: tuple[str, Rung]) -> str | None:
     )
 
 
-def _sized(climbed: Iterable[tuple[str, Rung]]) -> list[tuple[str, Rung]]:
-    """The rungs that say how many bytes they move, over rungs that say it, too."""
-    return [
-        (request, rung)
-        for request, rung in climbed
-        if rung.below and all(row.bench.facts.bytes_per_operation for row in (rung.row, rung.below.row))
-    ]
+def _move_less(climbed: Iterable[tuple[str, Rung]]) -> Iterator[str | None]:
+    """Of the rungs that say how many bytes they move, over rungs that say it, too."""
+    for request, rung in climbed:
+        if rung.below is None:
+            continue
+        mine, under = (row.bench.facts.bytes_per_operation for row in (rung.row, rung.below.row))
+        if mine and under:
+            yield (
+                f"Impossible order: in the ladder of `{request}`, `{rung.name}` moves {figures.count(mine)} bytes and `{rung.below.name}`, which it calls,"
+                f" {figures.count(under)}: the two do unlike work."
+                if mine < under
+                else None
+            )
 
 
-def _moves_less(step: tuple[str, Rung]) -> str | None:
-    request, rung = step
-    mine, under = (
-        (row.bench.facts.bytes_per_operation for row in (rung.row, rung.below.row)) if rung.below else (None, None)
-    )
-    if rung.below is None or mine is None or under is None or mine >= under:
-        return None
-    return (
-        f"Impossible order: in the ladder of `{request}`, `{rung.name}` moves {figures.count(mine)} bytes and `{rung.below.name}`, which it calls,"
-        f" {figures.count(under)}: the two do unlike work."
-    )
-
-
-@dataclass(frozen=True)
-class _Alone:
-    """A rung that calls none below it, and the step in which its layer is."""
-
-    request: str
-    rung: Rung
-    holding: Rung
-
-
-def _holding(ladders: Mapping[str, Sequence[Rung]]) -> Iterator[_Alone]:
+def _more_than_their_steps(ladders: Mapping[str, Sequence[Rung]]) -> Iterator[str | None]:
+    """Of the rungs that call none below them, beside the step in which their layer is."""
     for request, rungs in ladders.items():
         for place, rung in enumerate(rungs):
-            above = next((one for one in rungs[place:] if one.step is not None), None)
-            if rung.name in ALONE and above and above.added and above.added.high is not None and rung.row.measured:
-                yield _Alone(request, rung, above)
+            holding = next((one for one in rungs[place:] if one.step is not None), None)
+            time, added = rung.row.measured, holding.added if holding and rung.name in ALONE else None
+            if holding and added and added.high is not None and time:
+                yield (
+                    f"Surprising order: in the ladder of `{request}`, `{rung.name}` alone takes {figures.time_spread(time)}, and the step to"
+                    f" `{holding.name}`, which holds it, {figures.added_estimate(added)}: alone it does more, or meets colder memory."
+                    if time.low > added.high
+                    else None
+                )
 
 
-def _more_than_its_step(alone: _Alone) -> str | None:
-    time, added = alone.rung.row.measured, alone.holding.added
-    if time is None or added is None or added.high is None or time.low <= added.high:
-        return None
-    return (
-        f"Surprising order: in the ladder of `{alone.request}`, `{alone.rung.name}` alone takes {figures.time_spread(time)}, and the step to"
-        f" `{alone.holding.name}`, which holds it, {figures.added_estimate(added)}: alone it does more, or meets colder memory."
-    )
-
-
-_Clocks = tuple[str, Row, Spread, Row, Spread]
-
-
-def _clocks(ladders: Mapping[str, Sequence[Rung]]) -> Iterator[_Clocks]:
-    """The rung that is measured by both clocks, of each request."""
+def _clocks_disagree(ladders: Mapping[str, Sequence[Rung]]) -> Iterator[str | None]:
+    """Of the rung that is measured by both clocks, of each request."""
     for request, climbed in ladders.items():
         rungs = {rung.name: rung.row for rung in climbed}
         wall, cpu = rungs.get("ingress"), rungs.get("ingress_cpu")
         if wall and cpu and (of_wall := _ranged(wall)) and (of_cpu := _ranged(cpu)):
-            yield request, wall, of_wall, cpu, of_cpu
-
-
-def _clocks_disagree(clocks: _Clocks) -> str | None:
-    request, wall, of_wall, cpu, of_cpu = clocks
-    if of_wall.low <= of_cpu.high and of_cpu.low <= of_wall.high:
-        return None
-    return (
-        f"Surprising order: in the ladder of `{request}`, `{wall.id}` takes {figures.time_spread(of_wall)}, and `{cpu.id}`, the same work of one"
-        f" thread in longer turns, {figures.time_spread(of_cpu)} of CPU. The steps above and below it are of unlike conditions."
-    )
+            yield (
+                f"Surprising order: in the ladder of `{request}`, `{wall.id}` takes {figures.time_spread(of_wall)}, and `{cpu.id}`, the same work of one"
+                f" thread in longer turns, {figures.time_spread(of_cpu)} of CPU. The steps above and below it are of unlike conditions."
+                if of_wall.low > of_cpu.high or of_cpu.low > of_wall.high
+                else None
+            )
 
 
 def _is_path_of_ours(floor: str) -> bool:
@@ -305,35 +239,27 @@ def _faster_than_floor(held: Held) -> str | None:
 # The same request in the benches of two layers, and the same work in several benches.
 
 
-_Pair = tuple[Row, Spread, Row, Spread]
-
-
-def _called(rows: Sequence[Row]) -> Iterator[_Pair]:
-    by_id = {row.id: row for row in rows}
-    for upper, lower in CALLS:
-        over, under = by_id.get(upper), by_id.get(lower)
-        if over and under and alike(over, under) and (mine := _ranged(over)) and (theirs := _ranged(under)):
-            yield over, mine, under, theirs
-
-
 def _ranged(row: Row) -> Spread | None:
     """A time with the range of its processes; one process has none, and contradicts nothing."""
     return row.measured if row.measured and row.measured.count > 1 else None
 
 
-def _faster_than_its_call(pair: _Pair) -> str | None:
-    over, time, under, called = pair
-    turns = over.over(under)
-    faster = time.high < called.low if turns is None else (turns.ratio().high or 1.0) < 1
-    if not faster:
-        return None
-    return (
-        f"Impossible order: `{over.id}` ({figures.time_spread(time)}) is faster than `{under.id}` ({figures.time_spread(called)}), which is a"
-        " part of it. Use neither figure before this is explained."
-    )
+def _faster_than_their_calls(rows: Sequence[Row]) -> Iterator[str | None]:
+    by_id = {row.id: row for row in rows}
+    for upper, lower in CALLS:
+        over, under = by_id.get(upper), by_id.get(lower)
+        if over and under and alike(over, under) and (time := _ranged(over)) and (called := _ranged(under)):
+            turns = over.over(under)
+            faster = time.high < called.low if turns is None else (turns.ratio().high or 1.0) < 1
+            yield (
+                f"Impossible order: `{over.id}` ({figures.time_spread(time)}) is faster than `{under.id}` ({figures.time_spread(called)}), which is a"
+                " part of it. Use neither figure before this is explained."
+                if faster
+                else None
+            )
 
 
-def _same_work(rows: Sequence[Row]) -> Iterator[_Pair]:
+def _disagreeing(rows: Sequence[Row]) -> Iterator[str | None]:
     """Of all rows whose words and conditions are equal, the fastest and the slowest, if they stand in different
     benches. How much a sample writes is one of the conditions, should rows of one verb ever write unlike much: a fuller
     memtable costs more."""
@@ -348,41 +274,15 @@ def _same_work(rows: Sequence[Row]) -> Iterator[_Pair]:
         group.sort(key=lambda one: one[1].middle)
         (fast, least), (slow, most) = group[0], group[-1]
         if fast.layer != slow.layer:
-            yield fast, least, slow, most
-
-
-def _disagreeing(pair: _Pair) -> str | None:
-    fast, least, slow, most = pair
-    if least.high >= most.low or most.middle / least.middle <= FAR:
-        return None
-    return (
-        f"Surprising order: `{slow.id}` ({figures.time_spread(most)}) takes longer than `{fast.id}` ({figures.time_spread(least)}), and both do"
-        " the same work under the same conditions, by their own words."
-    )
+            yield (
+                f"Surprising order: `{slow.id}` ({figures.time_spread(most)}) takes longer than `{fast.id}` ({figures.time_spread(least)}), and both do"
+                " the same work under the same conditions, by their own words."
+                if least.high < most.low and most.middle / least.middle > FAR
+                else None
+            )
 
 
 # Contention: the same keys by several threads and by one.
-
-
-@dataclass(frozen=True)
-class _Contended:
-    row: Row
-    time: Spread
-    alone: Row
-    alone_time: Spread
-    at_once: int
-    """The number of operations that the threads, the cores and the keys allow at one moment."""
-
-
-def _contended(rows: Sequence[Row]) -> Iterator[_Contended]:
-    single = {_without_threads(row): row for row in _contentions(rows) if row.bench.facts.threads == 1}
-    for row in _contenders(rows):
-        threads, alone = row.bench.facts.threads, single.get(_without_threads(row))
-        if alone and (measured := _ranged(row)) and (by_itself := _ranged(alone)):
-            keys = re.search(r"(\d+)_keys?", row.case)
-            cores = row.made.machine.cores
-            limits = [threads, *([int(keys[1])] if keys else []), *([cores] if cores is not None else [])]
-            yield _Contended(row, measured, alone, by_itself, min(limits))
 
 
 def _contentions(rows: Sequence[Row]) -> list[Row]:
@@ -403,42 +303,43 @@ def _without_threads(row: Row) -> str:
     return re.sub(r"_?\d+_threads?", "", row.id)
 
 
-def _faster_than_alone(pair: _Contended) -> str | None:
-    if pair.time.high >= pair.alone_time.low / pair.at_once:
-        return None
-    limit = f", though no more than {pair.at_once} at once are possible" if pair.at_once > 1 else ""
-    return (
-        f"Impossible order: `{pair.row.id}` ({figures.time_spread(pair.time)}) is faster under contention than `{pair.alone.id}` "
-        f"({figures.time_spread(pair.alone_time)}), which has none{limit}. Use neither figure before this is explained."
-    )
+def _faster_than_alone(rows: Sequence[Row]) -> Iterator[str | None]:
+    single = {_without_threads(row): row for row in _contentions(rows) if row.bench.facts.threads == 1}
+    for row in _contenders(rows):
+        alone = single.get(_without_threads(row))
+        if alone and (time := _ranged(row)) and (alone_time := _ranged(alone)):
+            keys, cores = re.search(r"(\d+)_keys?", row.case), row.made.machine.cores
+            # So many operations the threads, the cores and the keys allow at one moment.
+            limits = (row.bench.facts.threads, int(keys[1]) if keys else None, cores)
+            at_once = min(limit for limit in limits if limit is not None)
+            limit = f", though no more than {at_once} at once are possible" if at_once > 1 else ""
+            yield (
+                f"Impossible order: `{row.id}` ({figures.time_spread(time)}) is faster under contention than `{alone.id}` "
+                f"({figures.time_spread(alone_time)}), which has none{limit}. Use neither figure before this is explained."
+                if time.high < alone_time.low / at_once
+                else None
+            )
 
 
 # Shares of the time of a workload, which is that of its own processes and not of its turns.
 
 
-@dataclass(frozen=True)
-class _Share:
-    row: Row
-    of: str
-    share: float
-
-
-def _shares(rows: Sequence[Row]) -> Iterator[_Share]:
+def _above_one(rows: Sequence[Row]) -> Iterator[str | None]:
     for row in rows:
-        if (stalled := stalled_share(row)) is not None:
-            yield _Share(row, STALLED, stalled)
-        for name, measure in row.bench.measures.items():
-            if measure.unit == "share" and measure.points:
-                yield _Share(row, name, max(measure.points))
-
-
-def _above_one(found: _Share) -> str | None:
-    if found.share <= 1:
-        return None
-    return (
-        f"Impossible share: `{found.row.id}` says {figures.percent(found.share)} of its time for {found.of.replace('_', ' ')}. Use neither figure"
-        " before this is explained."
-    )
+        shares = [(STALLED, stalled_share(row))]
+        shares += [
+            (name, max(measure.points))
+            for name, measure in row.bench.measures.items()
+            if measure.unit == "share" and measure.points
+        ]
+        for name, share in shares:
+            if share is not None:
+                yield (
+                    f"Impossible share: `{row.id}` says {figures.percent(share)} of its time for {name.replace('_', ' ')}. Use neither figure"
+                    " before this is explained."
+                    if share > 1
+                    else None
+                )
 
 
 # Mixes: seven reads and three creates take what seven reads and three creates take. The parts of a mix stand beside it
@@ -446,44 +347,29 @@ def _above_one(found: _Share) -> str | None:
 # its verbs cost each other is left.
 
 
-@dataclass(frozen=True)
-class _Mix:
-    row: Row
-    parts: Mapping[str, Contrast]
-    """Each part, by its verb, against the mix."""
-
-    @property
-    def expected(self) -> Estimate:
-        """The time of the parts over that of the mix, so that it is one where the verbs do not disturb each other; its
-        bounds hold if those of all parts do."""
-        found = [contrast.ratio(joint(0.95, len(self.parts))) for contrast in self.parts.values()]
-        low = sum(ratio.low or 0.0 for ratio in found)
-        high = sum(math.inf if ratio.high is None else ratio.high for ratio in found)
-        return Estimate(sum(ratio.middle for ratio in found), low, high)
-
-
-def _mixes(rows: Sequence[Row]) -> Iterator[_Mix]:
+def _far_from_their_parts(rows: Sequence[Row]) -> Iterator[str | None]:
     by_id = {row.id: row for row in rows}
     for row in rows:
         for verbs in MIX_PARTS if row.operation == MIX else ():
-            parts = [(verb, by_id.get(f"{row.layer}/{verb}/{row.subject}/{row.case}")) for verb in verbs]
-            held = {verb: contrast for verb, part in parts if part and (contrast := part.over(row)) is not None}
-            if len(held) == len(verbs):
-                yield _Mix(row, held)
-
-
-def _far_from_its_parts(mix: _Mix) -> str | None:
-    expected = mix.expected
-    if expected.low is None or expected.high is None or (expected.low <= FAR and expected.high >= 1 / FAR):
-        return None
-    faster = expected.low > FAR
-    why = (
-        "a mix cannot be faster than its parts"
-        if faster
-        else "its verbs disturb each other, or meet another store than the parts do"
-    )
-    parts = " and ".join(f"`{verb}`" for verb in mix.parts)
-    return (
-        f"Surprising order: `{mix.row.id}` is {'faster' if faster else 'slower'} than {parts}, which take"
-        f" {figures.times(expected.middle, expected.low, expected.high)} times as long: {why}."
-    )
+            parts = [by_id.get(f"{row.layer}/{verb}/{row.subject}/{row.case}") for verb in verbs]
+            contrasts = [contrast for part in parts if part and (contrast := part.over(row)) is not None]
+            if len(contrasts) < len(verbs):
+                continue
+            # The time of the parts over that of the mix, so that it is one where the verbs do not disturb each other; its
+            # bounds hold if those of all parts do.
+            ratios = [contrast.ratio(joint(0.95, len(verbs))) for contrast in contrasts]
+            middle = sum(ratio.middle for ratio in ratios)
+            low = sum(ratio.low or 0.0 for ratio in ratios)
+            high = sum(math.inf if ratio.high is None else ratio.high for ratio in ratios)
+            faster = low > FAR
+            why = (
+                "a mix cannot be faster than its parts"
+                if faster
+                else "its verbs disturb each other, or meet another store than the parts do"
+            )
+            yield (
+                f"Surprising order: `{row.id}` is {'faster' if faster else 'slower'} than {' and '.join(f'`{verb}`' for verb in verbs)}, which take"
+                f" {figures.times(middle, low, high)} times as long: {why}."
+                if faster or high < 1 / FAR
+                else None
+            )

@@ -58,9 +58,12 @@ that count nothing."""
 def lines(verb: str, found: Sequence[Row]) -> list[CrudLine]:
     """A line for each variant of a verb, told apart by what the variants do not share: nothing is dropped, nothing is
     mixed."""
+    counted = {"index", "indexes", "thread", "threads"}
     placed: dict[_Variant, dict[int, Row]] = {}
     for row in found:
-        variant, indexes = _variant(row), row.bench.facts.indexes or 0
+        facts = row.bench.facts
+        words = [word for word in row.case.split("_") if not word.isdigit() and word not in counted]
+        variant, indexes = (facts.durability or "", facts.state or "", " ".join(words)), facts.indexes or 0
         if indexes in placed.get(variant, {}):
             variant = (*variant[:2], row.case)
         placed.setdefault(variant, {})[indexes] = row
@@ -73,9 +76,3 @@ def lines(verb: str, found: Sequence[Row]) -> list[CrudLine]:
         CrudLine(verb, ", ".join(part for part in variant if part not in shared | {""}), cells)
         for variant, cells in placed.items()
     ]
-
-
-def _variant(row: Row) -> _Variant:
-    counted = {"index", "indexes", "thread", "threads"}
-    words = [word for word in row.case.split("_") if not word.isdigit() and word not in counted]
-    return (row.bench.facts.durability or "", row.bench.facts.state or "", " ".join(words))

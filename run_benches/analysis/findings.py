@@ -6,7 +6,7 @@ order, with no clock, no file and no locale.
 """
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -64,7 +64,11 @@ class Findings:
         if len(parts) < 2:
             return _read(run, made)
         machines = [_read(runs.together(group), made) for group in _of_one_machine(parts)]
-        placed = {layer: part for layer, part in parts.items() if layer == series.LAYER or _has_axes(part)}
+        placed = {
+            layer: part
+            for layer, part in parts.items()
+            if layer == series.LAYER or any(bench.facts.scale for bench in part.benches.values())
+        }
         return _read(
             run,
             made,
@@ -154,24 +158,17 @@ class Findings:
         return contradictions.checks(self.rows, self.ladders, self.floors)
 
 
-def _has_axes(run: Run) -> bool:
-    return any(bench.facts.scale for bench in run.benches.values())
-
-
 def _of_one_machine(parts: Mapping[str, Run]) -> list[dict[str, Run]]:
     groups: list[dict[str, Run]] = []
     for layer, run in parts.items():
         for group in groups:
-            if _same_machine(next(iter(group.values())).machine, run.machine):
+            machine = next(iter(group.values())).machine
+            if machine.identity == run.machine.identity or machine.likeness(run.machine).alike:
                 group[layer] = run
                 break
         else:
             groups.append({layer: run})
     return groups
-
-
-def _same_machine(one: Machine, other: Machine) -> bool:
-    return one.identity == other.identity or one.likeness(other).alike
 
 
 def _read(
@@ -185,10 +182,27 @@ def _read(
     whole = _made(run)
     rows = [_row(run, id, made.get(runs.layer_of(id), whole)) for id in run.benches]
     rows.sort(key=lambda row: house_order(row.layer))
-    outcomes = tuple(_outcomes(run))
+    held = []
+    for row in rows:
+        ratio, floor = run.ratios.get(row.id), row.bench.facts.floor
+        if ratio is not None:
+            held.append(Held(row, ratio.floor, ratio))
+        elif floor is not None:
+            held.append(Held(row, floor.id, None))
+    planned = {(cell.kind, cell.id) for cell in run.design.plan}
+    kinds: Sequence[tuple[str, Mapping[str, Bench] | Mapping[str, Ratio] | Mapping[str, Family]]] = (
+        ("time", run.benches),
+        ("sentinel", run.sentinels),
+        ("ratio", run.ratios),
+        ("family", run.families),
+    )
+    outcomes = tuple(
+        CellOutcome(kind, id, one.state, one.reasons, (kind, id) in planned)
+        for kind, ended in kinds
+        for id, one in ended.items()
+    )
     controls = contrasts.controls(run.contrasts)
-    held = tuple(_held(rows, run.ratios))
-    return Findings(whole, tuple(rows), held, outcomes, run.families, controls, by_layer, by_machine, along_axes)
+    return Findings(whole, tuple(rows), tuple(held), outcomes, run.families, controls, by_layer, by_machine, along_axes)
 
 
 def _made(run: Run) -> Made:
@@ -208,25 +222,3 @@ def _row(run: Run, id: str, made: Made) -> Row:
     )
     base_ns = median(base_points_ns) if base_points_ns else None
     return Row(id, layer, operation, subject, case, bench, made, contrasts, base_ns, base, len(family.rows) + 1)
-
-
-def _held(rows: Sequence[Row], ratios: Mapping[str, Ratio]) -> Iterator[Held]:
-    for row in rows:
-        ratio, floor = ratios.get(row.id), row.bench.facts.floor
-        if ratio is not None:
-            yield Held(row, ratio.floor, ratio)
-        elif floor is not None:
-            yield Held(row, floor.id, None)
-
-
-def _outcomes(run: Run) -> Iterator[CellOutcome]:
-    planned = {(cell.kind, cell.id) for cell in run.design.plan}
-    kinds: Sequence[tuple[str, Mapping[str, Bench] | Mapping[str, Ratio] | Mapping[str, Family]]] = (
-        ("time", run.benches),
-        ("sentinel", run.sentinels),
-        ("ratio", run.ratios),
-        ("family", run.families),
-    )
-    for kind, ended in kinds:
-        for id, one in ended.items():
-            yield CellOutcome(kind, id, one.state, one.reasons, (kind, id) in planned)

@@ -123,9 +123,15 @@ def _grown(points: Sequence[GrowthPoint], axis: str) -> Growth:
     logs = [math.log(x) for x, _ in points]
     exponent = _over_processes(points, lambda times: _line(logs, [math.log(time) for time in times])[1])
     many = _COUNTED.get(axis, ("", axis))[1]
-    found = _named(points, exponent, _laws(points))
+    constant, *growing = _laws(points)
+    adequate = [law for law in ([constant] if exponent.holds(0) else growing) if _adequate(points, law)]
+    found = min(adequate, key=lambda law: law.squares, default=None)
     if found is None:
-        words = f"no simple law: {_steps(points)} for every tenfold of {many}, from one point to the next"
+        local = [
+            math.log(after / before) / math.log(next_x / x)
+            for ((x, _), before), ((next_x, _), after) in itertools.pairwise(zip(points, _medians(points), strict=True))
+        ]
+        words = f"no simple law: {_tenfold(min(local))} to {_tenfold(max(local))} for every tenfold of {many}, from one point to the next"
     elif found.name == "constant":
         words = f"no growth seen: at most {_tenfold(exponent.high or 0)} for every tenfold of {many}"
     else:
@@ -136,13 +142,6 @@ def _grown(points: Sequence[GrowthPoint], axis: str) -> Growth:
         if found.name == "linear":
             words = f"linear: {figures.added_time(found.step)} for each further {_COUNTED.get(axis, (axis, ''))[0]}; {words}"
     return Growth(axis, found.name if found else "irregular", exponent.middle, exponent.low, exponent.high, words)
-
-
-def _named(points: Sequence[GrowthPoint], exponent: _Interval, laws: Sequence[_Law]) -> _Law | None:
-    """No growth if none was seen; else the closest of the laws that are adequate; none if none is."""
-    constant, *growing = laws
-    candidates = [constant] if exponent.holds(0) else growing
-    return min((law for law in candidates if _adequate(points, law)), key=lambda law: law.squares, default=None)
 
 
 def _laws(points: Sequence[GrowthPoint]) -> list[_Law]:
@@ -185,7 +184,10 @@ def _added(points: Sequence[GrowthPoint], axis: str) -> Growth:
         share = figures.percent(each.middle / medians[0])
         words = f"linear: {figures.added_time(each.middle)} for each further {one} ({each.shown(figures.added_time)}), {share} of the time with none"
         return Growth(axis, "linear", None, None, None, words)
-    local = [(after - before) / (next_x - x) for (x, before), (next_x, after) in _neighbours(xs, medians)]
+    local = [
+        (after - before) / (next_x - x)
+        for (x, before), (next_x, after) in itertools.pairwise(zip(xs, medians, strict=True))
+    ]
     words = f"no simple law: {figures.added_time(min(local))} to {figures.added_time(max(local))} for each further {one}, from one point to the next"
     return Growth(axis, "irregular", None, None, None, words)
 
@@ -221,20 +223,6 @@ def _line(xs: Sequence[float], ys: Sequence[float], weights: Sequence[float] | N
 
 def _medians(points: Sequence[GrowthPoint]) -> list[float]:
     return [statistics.median(times) for _, times in points]
-
-
-def _neighbours(xs: Sequence[float], medians: Sequence[float]) -> list[tuple[tuple[float, float], tuple[float, float]]]:
-    at = list(zip(xs, medians, strict=True))
-    return list(itertools.pairwise(at))
-
-
-def _steps(points: Sequence[GrowthPoint]) -> str:
-    """The least and the greatest growth between neighbours."""
-    xs, medians = [x for x, _ in points], _medians(points)
-    local = [
-        math.log(after / before) / math.log(next_x / x) for (x, before), (next_x, after) in _neighbours(xs, medians)
-    ]
-    return f"{_tenfold(min(local))} to {_tenfold(max(local))}"
 
 
 def _tenfold(exponent: float) -> str:

@@ -1,6 +1,6 @@
 """The ladder: one request at every rung, from the bytes to the socket, and what each rung adds."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from run_benches.analysis.contrasts import Contrast, joint
@@ -61,7 +61,8 @@ def ladder(rows: Sequence[Row], request: str) -> list[Rung]:
     """The rungs of a request from the lowest; `raw` may be the floor's own row, the others are ours."""
     climbed: list[Rung] = []
     for name in RUNGS:
-        row = _rung_row(rows, request, name)
+        found = {row.subject: row for row in rows if (row.layer, row.operation, row.case) == ("ladder", request, name)}
+        row = found.get(OURS) or (found.get(FLOOR) if name == "raw" else None)
         if row is not None:
             steps = (
                 [] if name in ALONE else [rung for rung in climbed if rung.name not in ALONE and alike(rung.row, row)]
@@ -84,8 +85,3 @@ def share(rungs: Sequence[Rung], rung: Rung) -> float | None:
         if one.row.measured and one.name not in ALONE and alike(one.row, rung.row)
     ]
     return rung.added.middle / times[-1] if times and rung.added is not None else None
-
-
-def _rung_row(rows: Iterable[Row], request: str, rung: str) -> Row | None:
-    found = {row.subject: row for row in rows if (row.layer, row.operation, row.case) == ("ladder", request, rung)}
-    return found.get(OURS) or (found.get(FLOOR) if rung == "raw" else None)

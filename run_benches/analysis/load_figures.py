@@ -94,7 +94,11 @@ def client_limited(result: LoadResult) -> bool:
 def server_own_ns(result: LoadResult, operation: Declared) -> float | None:
     """The mean of what the server itself measured from the head of a request to its answer, where all answers on the
     route are of this operation: their number says so."""
-    route, before, after = _route(operation, result.scenario.data.name), result.counters.before, result.counters.after
+    # The name of its route in the server's metrics, of those whose name can be told from a path.
+    path, table = operation.path.partition("?")[0], f"/{result.scenario.data.name}"
+    is_record = path.startswith(f"{table}/") and path.count("/") == 2
+    route = path if path in (table, "/graphql") else f"{table}/{{id}}" if is_record else None
+    before, after = result.counters.before, result.counters.after
     sent = next(cell.counts.sent for cell in result.cells if cell.operation == operation.name)
     if route is None or before is None or after is None:
         return None
@@ -102,14 +106,6 @@ def server_own_ns(result: LoadResult, operation: Declared) -> float | None:
         after.get(f"{of} {route}", 0) - before.get(f"{of} {route}", 0) for of in ("answers", "answer_ns")
     )
     return nanoseconds / answers if answers and answers == sent and not operation.follow else None
-
-
-def _route(operation: Declared, table: str) -> str | None:
-    """The name of its route in the server's metrics, of those whose name can be told from a path."""
-    path = operation.path.partition("?")[0]
-    if path in (f"/{table}", "/graphql"):
-        return path
-    return f"/{table}/{{id}}" if path.startswith(f"/{table}/") and path.count("/") == 2 else None
 
 
 def client_cpu_ns(result: LoadResult) -> float | None:
@@ -175,17 +171,13 @@ def offered(schedule: dict[str, Any]) -> list[RatePoint]:
                 for point in (RatePoint(place * length, rate), RatePoint((place + 1) * length, rate))
             ]
         case "burst":
-            return _bursts(schedule, seconds)
+            points: list[RatePoint] = []
+            start, rate, base = 0.0, schedule["rate"], schedule["base"]
+            while start < seconds:
+                turn, end = (min(start + schedule[f"{part}_seconds"], seconds) for part in ("burst", "period"))
+                points += [RatePoint(start, rate), RatePoint(turn, rate)]
+                points += [RatePoint(turn, base), RatePoint(end, base)] if turn < end else []
+                start += schedule["period_seconds"]
+            return points
         case _:
             return [RatePoint(0.0, schedule["rate"]), RatePoint(seconds, schedule["rate"])]
-
-
-def _bursts(schedule: dict[str, Any], seconds: float) -> list[RatePoint]:
-    points: list[RatePoint] = []
-    start = 0.0
-    while start < seconds:
-        turn, end = min(start + schedule["burst_seconds"], seconds), min(start + schedule["period_seconds"], seconds)
-        points += [RatePoint(start, schedule["rate"]), RatePoint(turn, schedule["rate"])]
-        points += [RatePoint(turn, schedule["base"]), RatePoint(end, schedule["base"])] if turn < end else []
-        start += schedule["period_seconds"]
-    return points

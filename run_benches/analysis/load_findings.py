@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from run_benches.analysis import figures, load_figures
 from run_benches.analysis.findings import Findings
-from run_benches.store.loads import Declared, LoadResult, LoadRun, Operation
+from run_benches.store.loads import Declared, LoadResult, LoadRun
 
 TOP_RUNG = "tcp"
 
@@ -62,17 +62,17 @@ BUSY = 0.9
 
 def limits(run: LoadRun) -> list[Limit]:
     """Of every scenario that may be believed."""
-    return [_limit(name, result) for name, result in believed(run)]
-
-
-def _limit(name: str, result: LoadResult) -> Limit:
-    client, server = result.processes.client, result.processes.server
-    demand = max(result.processes.client_thread_demand, result.processes.busiest_client_thread)
-    if server is None or not server.seconds:
-        return Limit(name, _words(result, None), None, None, None, demand)
-    used = server.seconds / result.window.seconds
-    share = server.seconds / (server.seconds + client.seconds)
-    return Limit(name, _words(result, used), share, server.system_seconds / server.seconds, used, demand)
+    found = []
+    for name, result in believed(run):
+        client, server = result.processes.client, result.processes.server
+        demand = max(result.processes.client_thread_demand, result.processes.busiest_client_thread)
+        if server is None or not server.seconds:
+            found.append(Limit(name, _words(result, None), None, None, None, demand))
+            continue
+        used = server.seconds / result.window.seconds
+        share = server.seconds / (server.seconds + client.seconds)
+        found.append(Limit(name, _words(result, used), share, server.system_seconds / server.seconds, used, demand))
+    return found
 
 
 def _words(result: LoadResult, used: float | None) -> str:
@@ -97,32 +97,22 @@ def steps(load: LoadRun, found: Findings) -> list[RequestStep]:
         for cell in result.cells:
             if cell.service:
                 request = _request(declared[cell.operation], result.scenario.data.name)
-                rung_ns = _rung_ns(found, request) if like and request else None
+                rungs = found.ladders[request] if like and request else []
+                rung = next((rung.row.measured for rung in rungs if rung.name == TOP_RUNG), None)
                 told.append(
-                    _step(
+                    RequestStep(
                         name,
-                        cell,
+                        cell.operation,
                         request,
-                        rung_ns,
+                        rung.middle if rung else None,
                         alone,
+                        cell.service.mean,
                         load_figures.server_own_ns(result, declared[cell.operation]),
+                        cell.response.mean - cell.service.mean if cell.response else None,
+                        cell.send_lag.mean if cell.response and cell.send_lag else None,
                     )
                 )
     return told
-
-
-def _step(
-    name: str,
-    cell: Operation,
-    request: str | None,
-    rung_ns: float | None,
-    server_cpu_ns: float | None,
-    own_ns: float | None,
-) -> RequestStep:
-    assert cell.service
-    waited = cell.response.mean - cell.service.mean if cell.response else None
-    lag = cell.send_lag.mean if cell.response and cell.send_lag else None
-    return RequestStep(name, cell.operation, request, rung_ns, server_cpu_ns, cell.service.mean, own_ns, waited, lag)
 
 
 def _request(operation: Declared, table: str) -> str | None:
@@ -139,8 +129,3 @@ def _request(operation: Declared, table: str) -> str | None:
             return "create"
         case _:
             return None
-
-
-def _rung_ns(found: Findings, request: str) -> float | None:
-    rung = next((rung for rung in found.ladders[request] if rung.name == TOP_RUNG), None)
-    return rung.row.measured.middle if rung and rung.row.measured else None

@@ -56,18 +56,15 @@ def census(found: Sequence[PeerRow], together: bool = False) -> Iterator[str]:
     for peer in dict.fromkeys(side.theirs.subject for side in found):
         told = [side for side in found if side.theirs.subject == peer and side.contrast is not None]
         outcomes = [side.faster(joint(0.95, len(told) if together else 1)) for side in told]
-        if told and not (together and set(outcomes) == {"not resolved"}):
-            yield f"beside `{peer}`, of {figures.plural(len(told), 'row')} {', '.join(_counted(outcomes))}"
-
-
-def _counted(outcomes: Sequence[PeerOutcome | None]) -> Iterator[str]:
-    """Wins and losses alike, also where there are none; the others where there are some."""
-    yield f"ours is faster in {outcomes.count('ours')}"
-    yield f"slower in {outcomes.count('theirs')}"
-    if same := outcomes.count("same"):
-        yield f"the same within {figures.within_margin()} in {same}"
-    if unresolved := outcomes.count("not resolved"):
-        yield f"not resolved in {unresolved}"
+        if not told or (together and set(outcomes) == {"not resolved"}):
+            continue
+        # Wins and losses alike, also where there are none; the others where there are some.
+        counted = [f"ours is faster in {outcomes.count('ours')}", f"slower in {outcomes.count('theirs')}"]
+        if same := outcomes.count("same"):
+            counted.append(f"the same within {figures.within_margin()} in {same}")
+        if unresolved := outcomes.count("not resolved"):
+            counted.append(f"not resolved in {unresolved}")
+        yield f"beside `{peer}`, of {figures.plural(len(told), 'row')} {', '.join(counted)}"
 
 
 def _work(row: Row) -> tuple[str, str, str]:

@@ -7,7 +7,7 @@ divides what each index adds by what it saves; its bounds are the worst and the 
 that both hold at once in 95 % of runs. What lacks a figure is not measured, and nothing is put for it.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from run_benches.analysis import crud
@@ -77,23 +77,22 @@ class BreakEven:
 
 def writes(rows: Iterable[Row]) -> list[Write]:
     """Every write that is measured with and without indexes."""
-    return sorted(_writes(rows), key=lambda write: write.threads)
-
-
-def _writes(rows: Iterable[Row]) -> Iterator[Write]:
     wanted = [
         row for row in rows if row.layer in LAYERS and row.subject == OURS and row.bench.facts.indexes is not None
     ]
-    for layer in LAYERS:
-        for threads in thread_counts(wanted):
-            for verb in WRITES:
-                of_verb = (layer, verb, threads)
-                found = [row for row in wanted if (row.layer, row.operation, row.bench.facts.threads) == of_verb]
-                for line in crud.lines(verb, found) if found else ():
-                    if 0 in line.cells and len(line.cells) > 1:
-                        yield Write(
-                            f"{layer}/{verb}" + (f", {line.variant}" if line.variant else ""), threads, line.cells
-                        )
+    return [
+        Write(f"{layer}/{verb}" + (f", {line.variant}" if line.variant else ""), threads, line.cells)
+        for threads in thread_counts(wanted)
+        for layer in LAYERS
+        for verb in WRITES
+        if (
+            found := [
+                row for row in wanted if (row.layer, row.operation, row.bench.facts.threads) == (layer, verb, threads)
+            ]
+        )
+        for line in crud.lines(verb, found)
+        if 0 in line.cells and len(line.cells) > 1
+    ]
 
 
 def lookups(rows: Iterable[Row]) -> list[Lookup]:

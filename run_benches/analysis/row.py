@@ -99,9 +99,8 @@ class Row:
 
     @property
     def _of_its_processes(self) -> Spread | None:
-        return (
-            figures.spread(self.bench.points_ns) if self.bench.state == "ran" and _sound(self.bench.points_ns) else None
-        )
+        points_ns = self.bench.points_ns
+        return figures.spread(points_ns) if self.bench.state == "ran" and min(points_ns, default=0) > 0 else None
 
     @property
     def _is_beside_base(self) -> bool:
@@ -161,10 +160,6 @@ def house_order(layer: str) -> tuple[int, str]:
 def thread_counts(found: Iterable[Row]) -> list[int]:
     """One thread never stands beside eight in one column, so everything is told a thread count at a time."""
     return sorted({row.bench.facts.threads for row in found})
-
-
-def _sound(points_ns: Sequence[float]) -> bool:
-    return bool(points_ns) and min(points_ns) > 0
 
 
 def is_part_of_a_mix(row: Row) -> bool:

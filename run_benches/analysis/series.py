@@ -73,11 +73,13 @@ class Series:
             fewest = min((len(row.bench.points_ns) for row in self.rows.values() if row.measured), default=0)
             return self.law.words if fewest != 1 else "not resolved (1 process: too few for an interval)"
         gains = [(x, self.speed_up(x)) for x in self.rows if x > 1]
-        told = [f"{figures.factor(gain)} with {self._crowd(x)}" for x, gain in gains if gain is not None]
+        told = [
+            f"{figures.factor(gain)} with {figures.plural(int(x), 'thread')}"
+            + (" (oversubscribed)" if self.oversubscribed(x) else "")
+            for x, gain in gains
+            if gain is not None
+        ]
         return f"the rate of one thread, {', '.join(told)}" if told else f"speed-up {figures.NO_TURNS}"
-
-    def _crowd(self, x: float) -> str:
-        return figures.plural(int(x), "thread") + (" (oversubscribed)" if self.oversubscribed(x) else "")
 
     def oversubscribed(self, x: float) -> bool:
         """Returns whether so many threads share the cores of the machine."""

@@ -37,22 +37,18 @@ class Tail:
 
 def tails(row: Row) -> list[Tail]:
     """The latencies of a row by the kind of operation; a kind that never happened is absent (T1)."""
-    found = row.bench.latencies.items() if row.bench.state == "ran" else ()
-    return [_tail(kind, happened) for kind, latencies in found if (happened := [one for one in latencies if one.count])]
-
-
-def _tail(kind: str, latencies: Sequence[Latency]) -> Tail:
-    quantiles = {}
-    for name, _, of in QUANTILES:
-        if spread := figures.spread([value for latency in latencies if (value := of(latency)) is not None]):
-            quantiles[name] = spread
-    return Tail(
-        kind,
-        len(latencies),
-        sum(latency.count for latency in latencies),
-        quantiles,
-        max(latency.max_ns for latency in latencies),
-    )
+    told = []
+    for kind, latencies in row.bench.latencies.items() if row.bench.state == "ran" else ():
+        happened = [one for one in latencies if one.count]
+        if happened:
+            spreads = {
+                name: figures.spread([value for one in happened if (value := of(one)) is not None])
+                for name, _, of in QUANTILES
+            }
+            quantiles = {name: spread for name, spread in spreads.items() if spread}
+            count, slowest_ns = sum(one.count for one in happened), max(one.max_ns for one in happened)
+            told.append(Tail(kind, len(happened), count, quantiles, slowest_ns))
+    return told
 
 
 def measures(row: Row) -> dict[str, Measure]:

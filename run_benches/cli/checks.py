@@ -14,6 +14,7 @@ import time
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from run_benches import processes, repository, serialization
 from run_benches.cli import described, library
@@ -71,7 +72,18 @@ class CheckResult:
 
 def main(full: bool, as_json: bool) -> Exit:
     """Runs every step; prints what passed, failed and was skipped."""
-    results = [_run(step) for step in steps(full)]
+    results = []
+    for step in steps(full):
+        print(f"\n== {step.name}", file=sys.stderr, flush=True)
+        began, remedy = time.monotonic(), ""
+        try:
+            outcome = "passed" if step.do() else "failed"
+        except Skip as skip:
+            outcome, remedy = "skipped", str(skip)
+        except UserError as error:
+            print(error, file=sys.stderr)
+            outcome = "failed"
+        results.append(CheckResult(step.name, outcome, round(time.monotonic() - began, 1), remedy))
     failed = [result for result in results if result.outcome == "failed"]
     skipped = [result for result in results if result.outcome == "skipped"]
     if as_json:
@@ -130,8 +142,8 @@ def steps(full: bool) -> list[Check]:
                 ["test", *release, *FEATURES, "--", *(f"--skip={name}" for name in (*OF_BROKERS, OF_REMOTE_STORES))]
             ),
         ),
-        Check("tests over databases", _over_databases),
-        Check("tests over NATS and Redis", _over_brokers),
+        Check("tests over databases", partial(_over, brokers.DATABASES, (OF_REMOTE_STORES,))),
+        Check("tests over NATS and Redis", partial(_over, brokers.BROKERS, OF_BROKERS)),
         Check("tests of a server without features", _cargo(["test", *release, "--test", "features"])),
         Check("what the documents have a reader type", _typed),
         Check("every bench once, at smoke scale", _every_bench),
@@ -158,19 +170,6 @@ def steps(full: bool) -> list[Check]:
             ),
         ]
     return found
-
-
-def _run(step: Check) -> CheckResult:
-    print(f"\n== {step.name}", file=sys.stderr, flush=True)
-    began = time.monotonic()
-    try:
-        outcome, remedy = ("passed" if step.do() else "failed"), ""
-    except Skip as skip:
-        outcome, remedy = "skipped", str(skip)
-    except UserError as error:
-        print(error, file=sys.stderr)
-        outcome, remedy = "failed", ""
-    return CheckResult(step.name, outcome, round(time.monotonic() - began, 1), remedy)
 
 
 def _call(command: list[str], more: dict[str, str] | None = None) -> bool:
@@ -227,19 +226,9 @@ def _typed() -> bool:
     )
 
 
-def _over_brokers() -> bool:
-    """Tests what is told by real brokers alone. Without one of them, the tests of the others run, and the step counts
-    as skipped."""
-    return _over(brokers.BROKERS, OF_BROKERS)
-
-
-def _over_databases() -> bool:
-    """Several servers over one database. Without PostgreSQL or the double of TiKV the other tests run, and the step
-    counts as skipped."""
-    return _over(brokers.DATABASES, (OF_REMOTE_STORES,))
-
-
 def _over(needed: tuple[str, ...], tests: tuple[str, ...]) -> bool:
+    """Runs what is told by real brokers or databases alone. Without one of them, the tests of the others run, and the
+    step counts as skipped."""
     programs = brokers.environment()
     # A test of brokers starts each that there is.
     required = (

@@ -200,7 +200,13 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     """Returns the options that were typed, if they can be meant."""
     typed = arguments if arguments[:1] and arguments[0] in (*COMMANDS, "-h", "--help") else ["run", *arguments]
     typed, flags = _with_load_flags(typed) if typed[0] == "load" else (typed, [])
-    _check_given([*typed, *flags])
+    # An empty word most often is a variable that is not set. A name for what is kept is looked at where it becomes that
+    # of a file.
+    for before, word in itertools.pairwise([*typed, *flags]):
+        if (word == "" and before != "save") or re.fullmatch(r"--[a-z-]+=", word):
+            raise UserError(
+                f"the word after {word.rstrip('=') or before} is empty (is a variable not set?): give it a value, or leave it out"
+            )
     parser = _parser()
     options = parser.parse_args(typed)
     options.flags = flags
@@ -210,16 +216,6 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     if options.command in ("run", "save", "list"):
         selection.check_layers([*options.rows, *getattr(options, "skip", [])], layer_names(), COMMANDS)
     return options
-
-
-def _check_given(typed: list[str]) -> None:
-    """Complains about an empty word, which most often is a variable that is not set. A name for what is kept is looked
-    at where it becomes that of a file."""
-    for before, word in itertools.pairwise(typed):
-        if (word == "" and before != "save") or re.fullmatch(r"--[a-z-]+=", word):
-            raise UserError(
-                f"the word after {word.rstrip('=') or before} is empty (is a variable not set?): give it a value, or leave it out"
-            )
 
 
 def _actions(parser: argparse.ArgumentParser, options: argparse.Namespace) -> list[argparse.Action]:

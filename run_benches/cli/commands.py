@@ -31,7 +31,11 @@ def carry_out(options: argparse.Namespace, arguments: list[str]) -> int:
     """Does what the options say; the arguments, as they were typed, are stored with what is measured."""
     match options.command:
         case "run":
-            return _run(options, arguments)
+            if options.resume is None:
+                made = new_run.measure(_request(options, arguments))
+            else:
+                made = new_run.resume(options.resume or None, options.timeout)
+            return _print_run(*made, options.json, options.strict)
         case "list":
             return _list(options.rows, options.json)
         case "save":
@@ -57,7 +61,9 @@ def carry_out(options: argparse.Namespace, arguments: list[str]) -> int:
 
             return renew.main(options.names, options.all, options.dry_run, options.timeout, options.json)
         case "report":
-            return _report(options)
+            from run_benches.render import report
+
+            return report.main(runs.find(options.run) if options.run else report.default_run(), options.output)
         case "load":
             from run_benches.cli import load
 
@@ -77,12 +83,6 @@ def carry_out(options: argparse.Namespace, arguments: list[str]) -> int:
 def _request(options: argparse.Namespace, arguments: list[str]) -> RunRequest:
     scale = "quick" if options.quick else "full" if options.full else "default"
     return RunRequest(options.rows, options.skip, scale, options.budget, options.seed, options.timeout, arguments)  # type: ignore[arg-type]
-
-
-def _run(options: argparse.Namespace, arguments: list[str]) -> int:
-    if options.resume is None:
-        return _print_run(*new_run.measure(_request(options, arguments)), options.json, options.strict)
-    return _print_run(*new_run.resume(options.resume or None, options.timeout), options.json, options.strict)
 
 
 def _save(options: argparse.Namespace, arguments: list[str]) -> int:
@@ -191,12 +191,6 @@ def _document(options: argparse.Namespace) -> int:
 
         screenshots.take()
     return document.main(path, options.output, options.dry_run, options.check)
-
-
-def _report(options: argparse.Namespace) -> int:
-    from run_benches.render import report
-
-    return report.main(runs.find(options.run) if options.run else report.default_run(), options.output)
 
 
 def _list(words: list[str], as_json: bool) -> int:

@@ -29,21 +29,38 @@ def compare(name: str, home: Path, as_json: bool) -> Exit:
     """Prints a baseline of Criterion and the last results side by side; `home` is Criterion's folder. What cannot be
     read is named; it is an error only where it leaves nothing of a side."""
     kept, new = _read(name, home)
-    print(serialization.text(_json(kept, new)) if as_json else text(name, kept, new), end="")
+    if as_json:
+        rows = [
+            {"id": id, "kept": _side(kept.rows.get(id)), "new": _side(new.rows.get(id))} for id in kept.rows | new.rows
+        ]
+        unreadable = [{"folder": folder, "reason": reason} for folder, reason in _unreadable(kept, new).items()]
+        content = {"schema": SCHEMA, "verdict": None, "rows": rows, "unreadable": unreadable}
+        print(serialization.text(content), end="")
+    else:
+        print(text(name, kept, new), end="")
     emptied = any(side.unreadable and not side.rows for side in (kept, new))
     return Exit.ERROR if emptied else Exit.FINE
 
 
 def text(name: str, kept: CriterionResults, new: CriterionResults) -> str:
     """The table of both sides, what could not be read, and why nothing is called faster."""
-    columns = [
-        "row",
-        f"{name}>",
-        "new>",
-        f"new / {name}>",
-        "samples>",
-    ]
-    body = [_line(id, kept, new) for id in kept.rows | new.rows]
+    columns = ["row", f"{name}>", "new>", f"new / {name}>", "samples>"]
+    body = []
+    for id in kept.rows | new.rows:
+        before, after = kept.rows.get(id), new.rows.get(id)
+        medians = [
+            figures.time(samples.median_ns())
+            if samples
+            else "cannot be read"
+            if any(one.row == id for one in side.unreadable)
+            else "not there"
+            for samples, side in ((before, kept), (after, new))
+        ]
+        ratio = ""
+        if before and after:
+            ratio = "the same run" if before == after else figures.ratio(after.median_ns() / before.median_ns())
+        counts = " and ".join(str(len(samples.times_ns)) for samples in (before, after) if samples)
+        body.append([id, *medians, ratio, counts])
     unreadable = "".join(f"cannot be read: {folder}: {reason}\n" for folder, reason in _unreadable(kept, new).items())
     return f"{terminal.table('median time an operation, of one process each', columns, body)}{unreadable}{NO_VERDICT}\n"
 
@@ -67,30 +84,6 @@ def _read(name: str, home: Path) -> tuple[CriterionResults, CriterionResults]:
 
 def _unreadable(kept: CriterionResults, new: CriterionResults) -> dict[str, str]:
     return {shown(one.folder): one.reason for side in (kept, new) for one in side.unreadable}
-
-
-def _line(id: str, kept: CriterionResults, new: CriterionResults) -> list[str]:
-    sides = [side.rows.get(id) for side in (kept, new)]
-    medians = [
-        figures.time(samples.median_ns()) if samples else _absent(id, side)
-        for samples, side in zip(sides, (kept, new), strict=True)
-    ]
-    counts = " and ".join(str(len(samples.times_ns)) for samples in sides if samples)
-    before, after = sides
-    if before is None or after is None:
-        return [id, *medians, "", counts]
-    ratio = "the same run" if before == after else figures.ratio(after.median_ns() / before.median_ns())
-    return [id, *medians, ratio, counts]
-
-
-def _absent(id: str, side: CriterionResults) -> str:
-    return "cannot be read" if any(one.row == id for one in side.unreadable) else "not there"
-
-
-def _json(kept: CriterionResults, new: CriterionResults) -> dict[str, object]:
-    rows = [{"id": id, "kept": _side(kept.rows.get(id)), "new": _side(new.rows.get(id))} for id in kept.rows | new.rows]
-    unreadable = [{"folder": folder, "reason": reason} for folder, reason in _unreadable(kept, new).items()]
-    return {"schema": SCHEMA, "verdict": None, "rows": rows, "unreadable": unreadable}
 
 
 def _side(samples: Samples | None) -> dict[str, object] | None:

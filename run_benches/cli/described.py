@@ -40,30 +40,16 @@ def keeps_its_word() -> bool:
     if not serving.build():
         return False
     with tempfile.TemporaryDirectory() as folder, serving.running(SCHEMA.read_text(encoding="utf-8")) as url:
-        return _asked(url, Path(folder))
-
-
-def _asked(url: str, folder: Path) -> bool:
-    with urllib.request.urlopen(f"{url}/_openapi.json", timeout=serving.START_S) as answer:
-        document = testable(json.load(answer))
-    described = folder / "openapi.json"
-    described.write_text(json.dumps(document))
-    command = [
-        sys.executable,
-        "-m",
-        "schemathesis.cli",
-        "--config-file",
-        str(SETTINGS),
-        "run",
-        str(described),
-        "--url",
-        url,
-        "--no-color",
-    ]
-    try:
-        return processes.call(command, RUN_S, cwd=folder, stdout=sys.stderr) == 0
-    except TimeoutError:
-        raise UserError(f"schemathesis did not end within {RUN_S} s") from None
+        with urllib.request.urlopen(f"{url}/_openapi.json", timeout=serving.START_S) as answer:
+            document = testable(json.load(answer))
+        described = Path(folder) / "openapi.json"
+        described.write_text(json.dumps(document))
+        options = ["--config-file", str(SETTINGS), "run", str(described), "--url", url, "--no-color"]
+        command = [sys.executable, "-m", "schemathesis.cli", *options]
+        try:
+            return processes.call(command, RUN_S, cwd=folder, stdout=sys.stderr) == 0
+        except TimeoutError:
+            raise UserError(f"schemathesis did not end within {RUN_S} s") from None
 
 
 def testable(document: dict[str, Any]) -> dict[str, Any]:

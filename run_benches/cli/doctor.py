@@ -18,6 +18,7 @@ import statistics
 import textwrap
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -80,7 +81,12 @@ def main(as_json: bool) -> Exit:
             end="",
         )
         return Exit.FINE
-    print(terminal.table("this machine", ["what", "found", "what would help"], _wrapped(findings)))
+    lines = []
+    for one in findings:
+        texts = zip((one.what, one.found, one.advice), WIDEST.values(), strict=True)
+        cells = [textwrap.wrap(text, width, break_on_hyphens=False) for text, width in texts]
+        lines += [list(line) for line in itertools.zip_longest(*cells, fillvalue="")]
+    print(terminal.table("this machine", ["what", "found", "what would help"], lines))
     print(
         _visible(scatters)
         if unmeasured is None
@@ -89,21 +95,13 @@ def main(as_json: bool) -> Exit:
     return Exit.FINE
 
 
-def _wrapped(findings: Sequence[Finding]) -> list[list[str]]:
-    lines = []
-    for one in findings:
-        texts = zip((one.what, one.found, one.advice), WIDEST.values(), strict=True)
-        cells = [textwrap.wrap(text, width, break_on_hyphens=False) for text, width in texts]
-        lines += [list(line) for line in itertools.zip_longest(*cells, fillvalue="")]
-    return lines
-
-
 def processor(root: Path) -> list[Finding]:
     """Cores, what shares them, their clock, and how much of them we may use."""
     own = os.sched_getaffinity(0)
     pinned = max(own)
     cpu = root / "sys/devices/system/cpu"
-    siblings = _numbers(_read(cpu / f"cpu{pinned}/topology/thread_siblings_list")) - {pinned}
+    listed = re.findall(r"(\d+)(?:-(\d+))?", _read(cpu / f"cpu{pinned}/topology/thread_siblings_list"))  # `0-1,4`
+    siblings = {core for low, high in listed for core in range(int(low), int(high or low) + 1)} - {pinned}
     beside = (
         f"shared with {', '.join(map(str, sorted(siblings)))}" if siblings else "shared with no other that is known"
     )
@@ -111,6 +109,10 @@ def processor(root: Path) -> list[Finding]:
     quota, throttled = _quota(root)
     few = "rows with 8 threads share so few cores: their figures are of contention" if len(own) < 8 else ""
     hypervisor = bool(re.search(r"^flags\s*:.*\bhypervisor\b", _read(root / "proc/cpuinfo"), re.MULTILINE))
+    slowed = _read(cpu / "intel_pstate/no_turbo")
+    turbo = _read(cpu / "cpufreq/boost") or {"1": "0", "0": "1"}.get(slowed, "")
+    load = (_read(root / "proc/loadavg").split() or ["unknown"])[0]
+    busy = load != "unknown" and float(load) > 0.3 * len(own)
     return [
         Finding("processor", machine.cpu_model()),
         Finding("cores", str(len(own)), few),
@@ -125,26 +127,14 @@ def processor(root: Path) -> list[Finding]:
             governor or "unknown",
             "" if governor in ("", "performance") else "sudo cpupower frequency-set -g performance",
         ),
-        _turbo(cpu),
+        Finding(
+            "turbo",
+            {"1": "on", "0": "off"}.get(turbo, "unknown"),
+            "switch it off: its clock follows heat and neighbours" if turbo == "1" else "",
+        ),
         Finding("cgroup's quota", quota, "measure outside of the container, or lift its limit" if throttled else ""),
-        _load(root, len(own)),
+        Finding("load of the last minute", load, "end other programs, or measure later" if busy else ""),
     ]
-
-
-def _turbo(cpu: Path) -> Finding:
-    off = _read(cpu / "intel_pstate/no_turbo")
-    on = _read(cpu / "cpufreq/boost") or {"1": "0", "0": "1"}.get(off, "")
-    return Finding(
-        "turbo",
-        {"1": "on", "0": "off"}.get(on, "unknown"),
-        "switch it off: its clock follows heat and neighbours" if on == "1" else "",
-    )
-
-
-def _load(root: Path, cores: int) -> Finding:
-    load = (_read(root / "proc/loadavg").split() or ["unknown"])[0]
-    busy = load != "unknown" and float(load) > 0.3 * cores
-    return Finding("load of the last minute", load, "end other programs, or measure later" if busy else "")
 
 
 def _quota(root: Path) -> tuple[str, bool]:
@@ -279,7 +269,10 @@ def _tools() -> list[Finding]:
     ]
     paranoid = _read(Path("/proc/sys/kernel/perf_event_paranoid"))
     refused = os.geteuid() != 0 and paranoid.isdigit() and int(paranoid) > 2
-    linker, unfit = _linker(), libclang.refusal(libclang.LIBRARY)
+    linker, unfit = shutil.which("ld.lld"), libclang.refusal(libclang.LIBRARY)
+    with suppress(OSError):
+        root = Path(processes.captured(["rustc", "--print", "sysroot"]).stdout.strip())
+        linker = "Rust's own" if list(root.glob("lib/rustlib/*/bin/gcc-ld/ld.lld")) else linker
     return [
         *found,
         Finding(
@@ -290,16 +283,6 @@ def _tools() -> list[Finding]:
         ),
         Finding("libclang", "not there; the first build fetches it" if unfit else str(libclang.LIBRARY)),
     ]
-
-
-def _linker() -> str | None:
-    """Rust's own lld, else that of the system."""
-    try:
-        done = processes.captured(["rustc", "--print", "sysroot"])
-    except OSError:
-        return shutil.which("ld.lld")
-    own = list(Path(done.stdout.strip()).glob("lib/rustlib/*/bin/gcc-ld/ld.lld"))
-    return "Rust's own" if own else shutil.which("ld.lld")
 
 
 def _sentinels() -> list[Scatter]:
@@ -344,29 +327,13 @@ def scatter(row: str, effects: Sequence[float]) -> Scatter:
 
 def _visible(scatters: Sequence[Scatter]) -> str:
     title = f"smallest slow-down that compare would see in 8 of 10 cases, of {ROWS} rows with a margin of {figures.percent(MARGIN)}"
-    columns = [
-        "compared with itself",
-        "a pair's scatter>",
-        *(f"with {pairs} pairs>" for pairs in COMPARED_PAIRS),
-    ]
+    columns = ["compared with itself", "a pair's scatter>", *(f"with {pairs} pairs>" for pairs in COMPARED_PAIRS)]
     body = []
     for one in scatters:
         visible = [one.visible.get(str(pairs)) for pairs in COMPARED_PAIRS]
-        body.append(
-            [
-                one.row,
-                figures.percent(one.deviation),
-                *("none" if least is None else figures.percent(least) for least in visible),
-            ]
-        )
+        least = ["none" if share is None else figures.percent(share) for share in visible]
+        body.append([one.row, figures.percent(one.deviation), *least])
     return terminal.table(textwrap.fill(title, 96), columns, body)
-
-
-def _numbers(text: str) -> set[int]:
-    """The cores of a list such as `0-1,4`."""
-    return {
-        core for low, high in re.findall(r"(\d+)(?:-(\d+))?", text) for core in range(int(low), int(high or low) + 1)
-    }
 
 
 def _read(path: Path) -> str:

@@ -38,7 +38,16 @@ def main(options: argparse.Namespace, arguments: list[str]) -> int:
         case "save":
             return _save(options.name, options.run)
         case "runs" | "baselines":
-            return _stored(options.action, options.json)
+            paths = loads.stored_baselines() if options.action == "baselines" else loads.stored()
+            return stored.listing(
+                options.action,
+                "load tests",
+                paths,
+                loads.load,
+                ["scenarios"],
+                lambda run: [", ".join(run.scenarios)],
+                options.json,
+            )
         case "show":
             if compared := load_comparisons.named(options.run):
                 return load_compare.printed(load_comparisons.load(compared), compared, options.json)
@@ -70,34 +79,27 @@ def _printed(run: LoadRun, path: Path, as_json: bool) -> int:
     if as_json:
         print(serialization.text(run), end="")
         return _code(run)
-    columns = [
-        "scenario",
-        "state",
-        "ok/s>",
-        "server CPU per right answer>",
-        "objectives",
-        "why",
-    ]
-    print(terminal.table("load tests", columns, [_line(name, cell) for name, cell in run.scenarios.items()]))
+    body = []
+    for name, cell in run.scenarios.items():
+        found, why = cell.read(), "; ".join(cell.reasons)
+        if found is None:
+            body.append([name, cell.state.replace("_", " "), "", "", "", why])
+            continue
+        each = load_figures.server_cpu_ns(found)
+        body.append(
+            [
+                name,
+                found.validity.replace("_", " "),
+                load_figures.throughput(found),
+                figures.time(each) if each else "",
+                ", ".join(judged.outcome.replace("_", " ") for judged in found.objectives),
+                why,
+            ]
+        )
+    columns = ["scenario", "state", "ok/s>", "server CPU per right answer>", "objectives", "why"]
+    print(terminal.table("load tests", columns, body))
     print(f"stored as {shown(path)}")
     return _code(run)
-
-
-def _line(name: str, cell: loads.LoadCell) -> list[str]:
-    found = cell.read()
-    why = "; ".join(cell.reasons)
-    if found is None:
-        return [name, cell.state.replace("_", " "), "", "", "", why]
-    each = load_figures.server_cpu_ns(found)
-    outcomes = ", ".join(judged.outcome.replace("_", " ") for judged in found.objectives)
-    return [
-        name,
-        found.validity.replace("_", " "),
-        load_figures.throughput(found),
-        figures.time(each) if each else "",
-        outcomes,
-        why,
-    ]
 
 
 def _code(run: LoadRun) -> int:
@@ -145,11 +147,3 @@ def _save(name: str, run_name: str | None) -> Exit:
         raise UserError("the load test was interrupted, so it is not kept as a baseline", Exit.NOTHING)
     print(f"kept as {shown(loads.save(run, name))}", file=sys.stderr)
     return Exit.FINE
-
-
-def _stored(title: str, as_json: bool) -> Exit:
-    paths = loads.stored_baselines() if title == "baselines" else loads.stored()
-    columns = ["scenarios"]
-    return stored.listing(
-        title, "load tests", paths, loads.load, columns, lambda run: [", ".join(run.scenarios)], as_json
-    )

@@ -15,7 +15,6 @@ from pathlib import Path
 from run_benches import serialization
 from run_benches.compare import load_comparison, revisions, worktree
 from run_benches.compare.load_comparison import Programs
-from run_benches.compare.revisions import Revision
 from run_benches.errors import Exit, UserError
 from run_benches.interrupts import until_stopped
 from run_benches.measure import build, load_run, machine, provenance
@@ -36,7 +35,12 @@ def main(options: argparse.Namespace, arguments: list[str]) -> Exit:
         stored_file.check_free(keep)
     versus = shlex.split(options.versus) if options.versus is not None else None
     with alone():
-        a, b = _revisions(options.base, versus)
+        if versus is not None and options.base is not None:
+            raise UserError(
+                "--versus is of one server with two loads, --base of two servers with one: give one of them"
+            )
+        b = revisions.resolve(None)
+        a = b if versus is not None else revisions.resolve(options.base) if options.base else revisions.merge_base()
         tool = build.programs("load", "strata")
         programs = Programs(
             tool["load"],
@@ -98,16 +102,14 @@ def printed(compared: LoadComparison, path: Path, as_json: bool) -> Exit:
         told = report.section(compared)
         print(terminal.table(told.title, told.columns, told.body))
         print("\n".join([*told.sentences, f"stored as {shown(path)}"]))
-    return _code(compared)
-
-
-def _revisions(base: str | None, versus: list[str] | None) -> tuple[Revision, Revision]:
-    if versus is not None and base is not None:
-        raise UserError("--versus is of one server with two loads, --base of two servers with one: give one of them")
-    working = revisions.resolve(None)
-    if versus is not None:
-        return working, working
-    return revisions.resolve(base) if base else revisions.merge_base(), working
+    if len(compared.invalid) > load_comparison.MOST_INVALID:
+        print("too many pairs were invalid, so nothing was judged", file=sys.stderr)
+        return Exit.ERROR
+    verdicts = [row.judgement.verdict for row in compared.rows.values() if row.judgement]
+    if "slower" in verdicts:
+        return Exit.FAILED
+    lost = any(row.a and row.reason for row in compared.rows.values())
+    return Exit.NOTHING if lost or not compared.complete or set(verdicts) <= {"can't tell"} else Exit.FINE
 
 
 def _new(
@@ -131,14 +133,3 @@ def _new(
         sources=provenance.of_scenarios({side.scenario for side in sides}),
         client=client,
     )
-
-
-def _code(compared: LoadComparison) -> Exit:
-    if len(compared.invalid) > load_comparison.MOST_INVALID:
-        print("too many pairs were invalid, so nothing was judged", file=sys.stderr)
-        return Exit.ERROR
-    verdicts = [row.judgement.verdict for row in compared.rows.values() if row.judgement]
-    if "slower" in verdicts:
-        return Exit.FAILED
-    lost = any(row.a and row.reason for row in compared.rows.values())
-    return Exit.NOTHING if lost or not compared.complete or set(verdicts) <= {"can't tell"} else Exit.FINE

@@ -23,7 +23,6 @@ from run_benches import files, processes, scratch, serialization
 from run_benches.analysis import figures
 from run_benches.errors import Exit, UserError
 from run_benches.measure import build, callgrind, jobs, provenance, selection
-from run_benches.measure.build import Suite
 from run_benches.measure.callgrind import Count, Skipped
 from run_benches.measure.layers import layer_names, on_demand
 from run_benches.measure.lock import alone
@@ -31,6 +30,7 @@ from run_benches.places import RUNS, shown
 from run_benches.progress import ProgressLine
 from run_benches.render import flame, terminal
 from run_benches.render.flame import Frame, Stack
+from run_benches.store import runs
 from run_benches.store.runs import Facts
 
 PROFILE_SCHEMA = 1
@@ -107,7 +107,12 @@ def main(row: str, revision: str | None, as_json: bool) -> Exit:
         raise UserError(f"profile takes one row, not {row!r}; to see them: run-benches.py list")
     with alone():
         suite = build.ask(layer, build.build(on_demand() - {layer})[layer])
-        id = _one_row(row, suite)
+        selection.check_rows([row], list(suite.facts.rows))
+        id, *others = [id for id in suite.facts.rows if selection.matches(id, row)]
+        if others:
+            raise UserError(
+                f"{row} are {1 + len(others)} rows, and one can be profiled: {', '.join([id, *others[:2]])}{', ...' if len(others) > 2 else ''}"
+            )
         facts = suite.facts.rows[id]
         before = _profiled_at(revision, layer, id, facts) if revision else None
         tool = provenance.tool()
@@ -117,20 +122,21 @@ def main(row: str, revision: str | None, as_json: bool) -> Exit:
             f"{before.revision} was profiled by {before.tool}, {after.revision} by {after.tool}: they cannot be put side by side"
         )
     picture = _draw(id, facts, after, before)
-    report = _report(id, after, before, picture)
+    report = Report(
+        PROFILE_SCHEMA,
+        id,
+        after.revision,
+        before.revision if before else None,
+        after.tool,
+        after.unit,
+        round(after.operation_ns, 1),
+        after.stacks.total(),
+        _shares(by_function(after.stacks), by_function(before.stacks) if before else None)[:SHOWN],
+        _shares(by_layer(after.stacks), by_layer(before.stacks) if before else None),
+        shown(picture),
+    )
     print(serialization.text(report) if as_json else _text(report), end="")
     return Exit.FINE
-
-
-def _one_row(word: str, suite: Suite) -> str:
-    ids = list(suite.facts.rows)
-    selection.check_rows([word], ids)
-    found = [id for id in ids if selection.matches(id, word)]
-    if len(found) > 1:
-        raise UserError(
-            f"{word} are {len(found)} rows, and one can be profiled: {', '.join(found[:3])}{', ...' if len(found) > 3 else ''}"
-        )
-    return found[0]
 
 
 def _profiled_at(word: str, layer: str, id: str, facts: Facts) -> Profile:
@@ -224,7 +230,7 @@ def _by_perf(count: Count, home: Path, timed: re.Pattern[str], tick: Callable[[]
             return Skipped(f"perf is refused here ({failure})")
         tick()
         script = [perf, "script", "--no-inline", "-F", "comm,ip,sym,dso", "-i", str(data)]
-        stacks.update(sampled(processes.captured(script).stdout, timed, _bench_of(count.row)))
+        stacks.update(sampled(processes.captured(script).stdout, timed, runs.layer_of(count.row)))
     if not stacks:
         return Skipped("perf saw no stack of the timed part")
     return stacks
@@ -238,14 +244,10 @@ def _by_callgrind(count: Count, home: Path, timed: re.Pattern[str], tick: Callab
     command = [valgrind, "--tool=callgrind", f"--callgrind-out-file={out}", str(count.executable)]
     operations = min(max(1, round(2 * callgrind.NATIVE_NS / count.row_ns)), count.facts.capacity or sys.maxsize)
     _run(command, count.row, operations, count.environment, home, tick)
-    stacks = counted(out.read_text(encoding="utf-8", errors="replace"), timed, _bench_of(count.row))
+    stacks = counted(out.read_text(encoding="utf-8", errors="replace"), timed, runs.layer_of(count.row))
     if not stacks:
         raise _Failed("callgrind saw no call of the timed part")
     return stacks
-
-
-def _bench_of(id: str) -> str:
-    return id.partition("/")[0]
 
 
 def sampled(script: str, timed: re.Pattern[str], bench: str) -> Counter[Stack]:
@@ -253,16 +255,14 @@ def sampled(script: str, timed: re.Pattern[str], bench: str) -> Counter[Stack]:
     function first."""
     stacks: Counter[Stack] = Counter()
     for sample in script.split("\n\n"):
-        frames = [_sampled_frame(line, bench) for line in reversed(sample.strip("\n").splitlines()[1:])]
+        frames = []
+        for line in reversed(sample.strip("\n").splitlines()[1:]):
+            function, _, place = line.strip().partition(" ")[2].rpartition(" (")
+            frames.append(frame(function, place.rstrip(")"), bench))
         begins = [at for at, frame in enumerate(frames) if timed.search(frame.function)]
         if begins:
             stacks[_owned(frames[begins[-1] + 1 :] or frames[begins[-1] :])] += 1
     return stacks
-
-
-def _sampled_frame(line: str, bench: str) -> Frame:
-    function, _, place = line.strip().partition(" ")[2].rpartition(" (")
-    return frame(function, place.rstrip(")"), bench)
 
 
 def frame(function: str, place: str, bench: str) -> Frame:
@@ -396,26 +396,6 @@ def by_layer(stacks: Counter[Stack]) -> dict[Frame, float]:
         layer = Frame("", function.layer)
         shares[layer] = shares.get(layer, 0.0) + share
     return dict(sorted(shares.items(), key=lambda item: -item[1]))
-
-
-def _report(id: str, after: Profile, before: Profile | None, picture: Path) -> Report:
-    against = before.revision if before else None
-    functions = _shares(by_function(after.stacks), by_function(before.stacks) if before else None)[:SHOWN]
-    layers = _shares(by_layer(after.stacks), by_layer(before.stacks) if before else None)
-    seen = after.stacks.total()
-    return Report(
-        PROFILE_SCHEMA,
-        id,
-        after.revision,
-        against,
-        after.tool,
-        after.unit,
-        round(after.operation_ns, 1),
-        seen,
-        functions,
-        layers,
-        shown(picture),
-    )
 
 
 def _shares(after: dict[Frame, float], before: dict[Frame, float] | None) -> list[FunctionShare]:

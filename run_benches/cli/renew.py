@@ -104,25 +104,6 @@ class Renewal:
         return f"{self.kind} {self.name}"
 
 
-@dataclass(frozen=True)
-class _Line:
-    """A job as it is printed for programs: what it was when the command began, and why it was not renewed, if it was to
-    be."""
-
-    kind: str
-    name: str
-    stale: bool
-    why: str
-    seconds: float | None
-    failed: str | None
-
-
-@dataclass(frozen=True)
-class _Printed:
-    schema: int
-    jobs: list[_Line] = field(default_factory=list)
-
-
 def main(names: Sequence[str], everything: bool, dry_run: bool, timeout_s: float, as_json: bool) -> int:
     """Says what is stale, measures it, and renders the pages; answers with the exit code."""
     all_gone = _gone()
@@ -135,14 +116,19 @@ def main(names: Sequence[str], everything: bool, dry_run: bool, timeout_s: float
         _tell(jobs, wanted, gone)
         code = Exit.FINE if dry_run else _renewed(wanted, gone, everything, timeout_s)
     if as_json:
-        print(
-            serialization.text(
-                _Printed(
-                    SCHEMA, [_Line(job.kind, job.name, job.is_stale, job.why, job.seconds, job.failed) for job in jobs]
-                )
-            ),
-            end="",
-        )
+        # What each was when the command began, and why it was not renewed, if it was to be.
+        lines = [
+            {
+                "kind": job.kind,
+                "name": job.name,
+                "stale": job.is_stale,
+                "why": job.why,
+                "seconds": job.seconds,
+                "failed": job.failed,
+            }
+            for job in jobs
+        ]
+        print(serialization.text({"schema": SCHEMA, "jobs": lines}), end="")
     return code
 
 
@@ -153,8 +139,8 @@ def _renewed(wanted: Sequence[Renewal], gone: Sequence[Path], everything: bool, 
         raise UserError(
             f"a page would name a revision that nobody has: {repository.refusal() or 'commit what has changed, or put it aside (git stash)'}"
         )
-    if (here := load_run.variables()) and any(job.kind != "layer" for job in wanted):
-        raise UserError(f"a page would not say that {' and '.join(here)} was set here: unset it")
+    if (variables := load_run.variables()) and any(job.kind != "layer" for job in wanted):
+        raise UserError(f"a page would not say that {' and '.join(variables)} was set here: unset it")
     with alone():
         _take_apart()
         for path in gone:
@@ -165,7 +151,14 @@ def _renewed(wanted: Sequence[Renewal], gone: Sequence[Path], everything: bool, 
             path.unlink()
             print(f"removed {shown(path)}: there is nothing of this name any more", file=sys.stderr)
         if wanted:
-            _warn_of_another_machine(_jobs())
+            here = machine.describe(None)
+            stored = [job.stored.machine for job in _jobs() if job.stored]
+            others = sorted({machine_words(there) for there in stored if here.likeness(there).differ})
+            if others:
+                print(
+                    f"this machine ({machine_words(here)}) is another than that of what is stored ({'; '.join(others)}): no sentence of the pages will be of both",
+                    file=sys.stderr,
+                )
             try:
                 _measure(wanted, everything, timeout_s, tool.commit)
             except KeyboardInterrupt:
@@ -234,18 +227,6 @@ def _tell(jobs: Sequence[Renewal], wanted: Sequence[Renewal], gone: Sequence[Pat
     )
 
 
-def _warn_of_another_machine(jobs: Sequence[Renewal]) -> None:
-    here = machine.describe(None)
-    others = {
-        machine_words(job.stored.machine) for job in jobs if job.stored and here.likeness(job.stored.machine).differ
-    }
-    if others:
-        print(
-            f"this machine ({machine_words(here)}) is another than that of what is stored ({'; '.join(sorted(others))}): no sentence of the pages will be of both",
-            file=sys.stderr,
-        )
-
-
 def _gone() -> list[Path]:
     """Stored files of layers and scenarios that are there no more, and of comparisons of such scenarios."""
     scenarios = {scenario.name for scenario in load_run.built_in()}
@@ -302,7 +283,8 @@ def _measure(wanted: Sequence[Renewal], everything: bool, timeout_s: float, comm
                 return
             job.failed = found if isinstance(found, str) else _unfit(job, found, commit)
             if not isinstance(found, str) and job.failed is None:
-                _keep(job, found)
+                files.replace(job.path, serialization.text(found))
+                print(f"stored as {shown(job.path)}", file=sys.stderr)
         except (UserError, OSError) as trouble:
             job.failed = str(trouble)
 
@@ -374,12 +356,6 @@ def _with_sources(job: Renewal) -> _Stored:
     if isinstance(job.stored, Run):
         return dataclasses.replace(job.stored, sources={job.name: job.now}, headers={job.name: header(job.name)})
     return dataclasses.replace(job.stored, sources={job.name: job.now})
-
-
-def _keep(job: Renewal, found: _Stored) -> None:
-    """Replaces the stored file in one step."""
-    files.replace(job.path, serialization.text(found))
-    print(f"stored as {shown(job.path)}", file=sys.stderr)
 
 
 def _measured(job: Renewal, programs: Mapping[str, Binary], everything: bool, timeout_s: float) -> _Stored | str:

@@ -11,7 +11,6 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from run_benches import files
 from run_benches.cli import serving
@@ -42,7 +41,8 @@ def _console(picture: Screenshot) -> bytes:
     build.programs("strata")
     with serving.running(screenshots.SHOP) as url:
         for table, records in screenshots.records().items():
-            _post(f"{url}/{table}", records)
+            body, headers = json.dumps(records).encode(), {"content-type": "application/json"}
+            urllib.request.urlopen(urllib.request.Request(f"{url}/{table}", body, headers), timeout=60).close()
 
         def show(tab: Tab) -> None:
             tab.open(f"{url}/_console#Product?{urllib.parse.quote(screenshots.QUERY)}")
@@ -81,10 +81,3 @@ def _taken(picture: Screenshot, show: Callable[[Tab], None]) -> bytes:
             show(tab)
             tab.picture(Path(folder) / "picture.png")
         return (Path(folder) / "picture.png").read_bytes()
-
-
-def _post(url: str, body: Any) -> None:
-    with urllib.request.urlopen(
-        urllib.request.Request(url, json.dumps(body).encode(), {"content-type": "application/json"}), timeout=60
-    ):
-        pass

@@ -69,20 +69,14 @@ def listing(
 
 def runs_listing(title: str, paths: list[Path], as_json: bool) -> Exit:
     """Every stored run of benches in a line."""
-    columns = ["scale", "rows>", "layers", "machine?"]
-    return listing(title, "benches", paths, runs.load, columns, _line, as_json)
 
+    def line(run: Run) -> list[str]:
+        ran = sum(bench.state == "ran" for bench in run.benches.values())
+        rows = f"{ran} of {len(run.benches)}" + ("" if run.complete else ", interrupted")
+        machine = f"{run.machine.identity.get('cpu_model')}, {run.machine.identity.get('cores')} cores"
+        return [run.scale, rows, ", ".join(run.partial or ["all"]), machine]
 
-def _line(run: Run) -> list[str]:
-    ran = sum(bench.state == "ran" for bench in run.benches.values())
-    rows = f"{ran} of {len(run.benches)}" + ("" if run.complete else ", interrupted")
-    identity = run.machine.identity
-    return [
-        run.scale,
-        rows,
-        ", ".join(run.partial or ["all"]),
-        f"{identity.get('cpu_model')}, {identity.get('cores')} cores",
-    ]
+    return listing(title, "benches", paths, runs.load, ["scale", "rows>", "layers", "machine?"], line, as_json)
 
 
 def show(path: Path, as_json: bool) -> Exit:
@@ -124,14 +118,23 @@ def compare(name_a: str, name_b: str, as_json: bool) -> Exit:
             "machines_unknown_in": likeness.unknown,
             "other_kernel": other_kernel,
         }
-        rows = {"rows": _pairs_json(a, b, not likeness.alike), "sentinels": _sentinels_json(a, b)}
+        sentinels = [
+            {"id": id}
+            | {
+                f"{side}_points_ns": run.sentinels[id].points_ns if id in run.sentinels else []
+                for side, run in (("a", a), ("b", b))
+            }
+            for id in a.sentinels | b.sentinels
+        ]
+        rows = {"rows": _pairs_json(a, b, not likeness.alike), "sentinels": sentinels}
         print(serialization.text({"schema": COMPARED_SCHEMA, **machines, "verdict": None, **rows}), end="")
         return Exit.FINE
     if likeness.alike:
         print(_times(a, b, name_a, name_b))
     else:
         print(f"{likeness.words}: times cannot be put side by side, and ratios to floors are those of each machine\n")
-    print(_ratios(a, b, name_a, name_b))
+    ratios = [[id, _ratio(ratio), _ratio(b.ratios[id])] for id, ratio in a.ratios.items() if id in b.ratios]
+    print(terminal.table("floor / ours [95 %]", ["row", f"{name_a}>", f"{name_b}>"], ratios))
     print(_sentinels(a, b, name_a, name_b))
     if other_kernel:
         print(f"another {other_kernel}")
@@ -151,35 +154,20 @@ def _sentinels(a: Run, b: Run, name_a: str, name_b: str) -> str:
         f"{name_b}>",
         f"{name_b} / {name_a} [range]>",
     ]
-    body = [
-        [id, *(figures.time_spread(side) if side else figures.NOT_RUN for side in sides), _moved(*sides)]
-        for id, sides in _sentinel_sides(a, b)
-    ]
+    body = []
+    for id in a.sentinels | b.sentinels:
+        first, second = _spread(a.sentinels.get(id)), _spread(b.sentinels.get(id))
+        moved = (
+            figures.ratio(second.middle / first.middle, second.low / first.high, second.high / first.low)
+            if first and second
+            else ""
+        )
+        body.append([id, *(figures.time_spread(side) if side else figures.NOT_RUN for side in (first, second)), moved])
     return terminal.table("sentinels, which use no code of the project (no turns were taken)", columns, body)
-
-
-def _sentinel_sides(a: Run, b: Run) -> list[tuple[str, tuple[Spread | None, Spread | None]]]:
-    return [(id, (_spread(a.sentinels.get(id)), _spread(b.sentinels.get(id)))) for id in a.sentinels | b.sentinels]
 
 
 def _spread(sentinel: Bench | None) -> Spread | None:
     return figures.spread(sentinel.points_ns) if sentinel and sentinel.state == "ran" else None
-
-
-def _moved(first: Spread | None, second: Spread | None) -> str:
-    return (
-        figures.ratio(second.middle / first.middle, second.low / first.high, second.high / first.low)
-        if first and second
-        else ""
-    )
-
-
-def _sentinels_json(a: Run, b: Run) -> list[dict[str, object]]:
-    points = {
-        id: [run.sentinels[id].points_ns if id in run.sentinels else [] for run in (a, b)]
-        for id in a.sentinels | b.sentinels
-    }
-    return [{"id": id, "a_points_ns": of_a, "b_points_ns": of_b} for id, (of_a, of_b) in points.items()]
 
 
 def _common(a: Run, b: Run) -> list[tuple[Row, Row]]:
@@ -194,22 +182,17 @@ def _times(a: Run, b: Run, name_a: str, name_b: str) -> str:
         f"{name_b}>",
         f"{name_b} / {name_a}>",
     ]
-    return terminal.table(
-        "time an operation (from the fastest process to the slowest)",
-        columns,
-        [_times_line(mine, other) for mine, other in _common(a, b)],
-    )
-
-
-def _times_line(mine: Row, other: Row) -> list[str]:
-    first, second = mine.measured, other.measured
-    shown = [
-        figures.time_spread(found) if found else row.bench.state.replace("_", " ")
-        for found, row in ((first, mine), (second, other))
-    ]
-    if first is None or second is None:
-        return [mine.id, *shown, ""]
-    return [mine.id, *shown, _other_conditions(mine, other) or f"{second.middle / first.middle:.3f}"]
+    body = []
+    for mine, other in _common(a, b):
+        times = [
+            figures.time_spread(row.measured) if row.measured else row.bench.state.replace("_", " ")
+            for row in (mine, other)
+        ]
+        ratio = ""
+        if mine.measured and other.measured:
+            ratio = _other_conditions(mine, other) or f"{other.measured.middle / mine.measured.middle:.3f}"
+        body.append([mine.id, *times, ratio])
+    return terminal.table("time an operation (from the fastest process to the slowest)", columns, body)
 
 
 def _other_conditions(mine: Row, other: Row) -> str | None:
@@ -229,12 +212,6 @@ def _same_work(mine: Row, other: Row) -> bool:
         two.threads,
         two.clock,
     )
-
-
-def _ratios(a: Run, b: Run, name_a: str, name_b: str) -> str:
-    columns = ["row", f"{name_a}>", f"{name_b}>"]
-    body = [[id, _ratio(ratio), _ratio(b.ratios[id])] for id, ratio in a.ratios.items() if id in b.ratios]
-    return terminal.table("floor / ours [95 %]", columns, body)
 
 
 def _ratio(ratio: runs.Ratio) -> str:

@@ -336,23 +336,22 @@ class _Broker:
                 [one for side in self._sides if side.alive for one in side.watched()], [], [], max(0.0, remaining_s)
             )
             if not ready:
-                self._give_up(
+                reason = (
                     f"nothing heard for {silence_s:g} s"
                     if remaining_s >= silence_s
                     else f"not done after {deadline_s:g} s"
                 )
+                busy = " and ".join(
+                    f"side {NAMES[index]}{self._whereabouts(index)}{side.quoted()}"
+                    for index, side in enumerate(self._sides)
+                    if side.alive and not side.question
+                )
+                self._fail_all(f"{reason}, waiting for {busy}")
                 break
             for index, side in enumerate(self._sides):
                 if side.alive and set(side.watched()) & set(ready):
                     self._hear(index, ready)
         return self._result
-
-    def _give_up(self, reason: str) -> None:
-        busy = [index for index, side in enumerate(self._sides) if side.alive and not side.question]
-        busy_with = " and ".join(
-            f"side {NAMES[index]}{self._whereabouts(index)}{self._sides[index].quoted()}" for index in busy
-        )
-        self._fail_all(f"{reason}, waiting for {busy_with}")
 
     def _whereabouts(self, index: int) -> str:
         place = self._place[index]
@@ -367,7 +366,11 @@ class _Broker:
                 and self._running_turn
                 and self._running_turn.side == index
             ):
-                self._note_turn(int(words[-1]))
+                assert self._current is not None
+                turn, self._running_turn = self._running_turn, None
+                after = side.waited_ns()
+                waited_ns = None if after is None or turn.waited_ns is None else after - turn.waited_ns
+                self._current.turns.append(Turn(index, int(words[-1]), waited_ns))
             elif words and words[0] in ("row", "meet", "ready", "over") and not side.question:
                 side.question = words
                 if words[0] == "row":
@@ -378,13 +381,6 @@ class _Broker:
                 )
         if not side.alive:
             self._lost(index)
-
-    def _note_turn(self, nanoseconds: int) -> None:
-        assert self._current is not None and self._running_turn is not None
-        turn, self._running_turn = self._running_turn, None
-        after = self._sides[turn.side].waited_ns()
-        waited_ns = None if after is None or turn.waited_ns is None else after - turn.waited_ns
-        self._current.turns.append(Turn(turn.side, nanoseconds, waited_ns))
 
     def _lost(self, index: int) -> None:
         """One side has ended: nothing more can be compared, and the others are told so row by row. What it finds wrong
@@ -503,19 +499,15 @@ class _Broker:
             self._running_turn = Turn(turn, 0, self._sides[turn].waited_ns())
             self._sides[turn].answer("go")
         elif turn is None and set(asked.values()) == {"over"}:
-            self._finish(place)
+            log, self._current = self._current, None
+            met = [_grown(before, side.conditions()) for before, side in zip(self._before, self._sides, strict=True)]
+            grown = tuple(one for one in met if one)
+            log.conditions = grown if len(grown) == len(met) else None
+            self._result.rows[log.ids] = log
+            self._first = self._rng.sample(range(len(self._sides)), len(self._sides))
+            self._settle(place)
         else:
             self._fail(place, f"the sides lost step: they are at {', '.join(asked[index] for index in sorted(asked))}")
-
-    def _finish(self, place: int) -> None:
-        assert self._current is not None
-        log, self._current = self._current, None
-        met = [_grown(before, side.conditions()) for before, side in zip(self._before, self._sides, strict=True)]
-        grown = tuple(one for one in met if one)
-        log.conditions = grown if len(grown) == len(met) else None
-        self._result.rows[log.ids] = log
-        self._first = self._rng.sample(range(len(self._sides)), len(self._sides))
-        self._settle(place)
 
 
 def _grown(before: Conditions | None, after: Conditions | None) -> Conditions | None:

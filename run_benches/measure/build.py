@@ -11,10 +11,10 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from run_benches import processes, serialization
 from run_benches.errors import UserError
@@ -91,7 +91,15 @@ def build(but: Collection[str] = ()) -> dict[str, Path]:
     toolchain.check()
     links, variables = _links(), os.environ | environment()
     executables: dict[str, Path] = {}
-    for arguments in _bench_arguments(but):
+    # One call of cargo for all benches, and one for each that has rows which need features of the server.
+    needed = features()
+    calls = [[f"--bench={layer}" for layer in (*layer_names(), SENTINELS) if layer not in needed and layer not in but]]
+    calls += [
+        [f"--bench={layer}", f"--features={','.join(f'strata/{name}' for name in names)}"]
+        for layer, names in needed.items()
+        if layer not in but
+    ]
+    for arguments in calls:
         built, libraries = run_cargo(ROOT, toolchain.target_folder(), "bench", arguments, "the build", variables)
         for executable in built.values():
             relink.keep(links / executable.name, libraries)
@@ -109,17 +117,6 @@ def environment() -> dict[str, str]:
     links = _links()
     links.mkdir(parents=True, exist_ok=True)
     return relink.environment(links, links)
-
-
-def _bench_arguments(but: Collection[str]) -> Iterator[list[str]]:
-    """Yields the arguments of each call of cargo: one for all benches, and one for each that has rows which need
-    features of the server."""
-    needed = features()
-    yield [f"--bench={layer}" for layer in (*layer_names(), SENTINELS) if layer not in needed and layer not in but]
-    for layer, names in needed.items():
-        if layer in but:
-            continue
-        yield [f"--bench={layer}", f"--features={','.join(f'strata/{name}' for name in names)}"]
 
 
 def programs(*names: str, with_databases: bool = False) -> dict[str, Path]:
@@ -197,7 +194,9 @@ def _follow(
     while not ended:
         raise_if_requested()
         ended = process.poll() is not None
-        *complete, rest = (rest + _available(process.stdout)).split(b"\n")
+        while piece := process.stdout.read(1 << 16):
+            rest += piece
+        *complete, rest = rest.split(b"\n")
         for message in map(json.loads, complete):
             crates += message["reason"] == "compiler-artifact"
             if message.get("executable") and kind in message["target"]["kind"]:
@@ -213,13 +212,6 @@ def _follow(
         if not ended:
             time.sleep(0.1)
     return executables, libraries
-
-
-def _available(stream: IO[bytes]) -> bytes:
-    pieces = []
-    while piece := stream.read(1 << 16):
-        pieces.append(piece)
-    return b"".join(pieces)
 
 
 def last_build() -> dict[str, Path]:

@@ -61,7 +61,17 @@ def of(rows: Mapping[str, Facts]) -> list[Family]:
     for id, facts in rows.items():
         edges = [(id, other) for other in partners(facts) if other in rows]
         for start in range(0, len(edges), MOST_LANES - 2):
-            _join(groups, edges[start : start + MOST_LANES - 2], rows)
+            # What a row is held against joins the first group that it fits into, or a new one.
+            joining = edges[start : start + MOST_LANES - 2]
+            star = {one for edge in joining for one in edge}
+            regime = _regime([rows[one] for one in star])
+            fitting = (one for one in groups if one.regime == regime and one.rows & star)
+            group = next((one for one in fitting if len(one.rows | star) < MOST_LANES), None)
+            if group is None:
+                group = _Group(regime)
+                groups.append(group)
+            group.rows |= star
+            group.edges += joining
     named = {edge for group in groups for edge in group.edges}
     found: list[Family] = []
     for group in groups:
@@ -76,20 +86,6 @@ class _Group:
     regime: Regime
     rows: set[str] = field(default_factory=set)
     edges: list[tuple[str, str]] = field(default_factory=list)
-
-
-def _join(groups: list[_Group], edges: list[tuple[str, str]], rows: Mapping[str, Facts]) -> None:
-    """Adds what a row is held against to the first group that it fits into, or to a new one."""
-    star = {id for edge in edges for id in edge}
-    regime = _regime([rows[id] for id in star])
-    group = next(
-        (one for one in groups if one.regime == regime and one.rows & star and len(one.rows | star) < MOST_LANES), None
-    )
-    if group is None:
-        group = _Group(regime)
-        groups.append(group)
-    group.rows |= star
-    group.edges += edges
 
 
 def _regime(facts: Iterable[Facts]) -> Regime:

@@ -80,22 +80,20 @@ class JobLoop:
         """Does those that are not done yet; `later_s` is what is expected behind them."""
         todo = self.left(tasks)
         while todo:
-            self._carry_out(todo.pop(0), lambda: sum(task.expected_s() for task in todo) + later_s())
-
-    def _carry_out(self, task: Task, later_s: Callable[[], float]) -> None:
-        began, expected_s = time.monotonic(), task.expected_s()
-        self._under_way = (task.words, began + expected_s + later_s())
-        self.tick()
-        failures = task.do(10 * expected_s + 2 * self._timeout_s)
-        seconds = time.monotonic() - began
-        if task.cost and not failures:
-            subject, parts = task.cost
-            self.costs.learn(subject, self.costs.extra_s(subject) + (seconds - expected_s) / parts)
-        self._order.append(Job(task.name, round(seconds, 3), dict(failures)))
-        self.done.add(task.name)
-        self.store()
-        for id, failure in failures.items():
-            self.line.say(task.said(id, failure))
+            task = todo.pop(0)
+            began, expected_s = time.monotonic(), task.expected_s()
+            self._under_way = (task.words, began + expected_s + sum(one.expected_s() for one in todo) + later_s())
+            self.tick()
+            failures = task.do(10 * expected_s + 2 * self._timeout_s)
+            seconds = time.monotonic() - began
+            if task.cost and not failures:
+                subject, parts = task.cost
+                self.costs.learn(subject, self.costs.extra_s(subject) + (seconds - expected_s) / parts)
+            self._order.append(Job(task.name, round(seconds, 3), dict(failures)))
+            self.done.add(task.name)
+            self.store()
+            for id, failure in failures.items():
+                self.line.say(task.said(id, failure))
 
     def tick(self) -> None:
         """Shows what is under way, and how long all will still take; ends the job if the command is to be stopped."""

@@ -172,8 +172,14 @@ def _one_tuple(context: RunContext, job: PlannedJob, family: Family, deadline_s:
     ids = families.lanes(family)
     seed = f"{context.design.seed}:{job.name}"
     homes = [context.folder / LANES / str(place) for place in range(len(ids))]
-    sides = [_lane(context, job, id, home) for id, home in zip(ids, homes, strict=True)]
-    facts = [_suite(context, id).facts.rows[id] for id in ids]
+    sides, facts = [], []
+    for id, home in zip(ids, homes, strict=True):
+        shutil.rmtree(home, ignore_errors=True)
+        home.mkdir(parents=True)
+        suite = context.suites[id.partition("/")[0]]
+        own = _templates(context, suite) | {"STRATA_FACTS_DIR": str(home)}
+        sides.append(broker.Lane([str(_linked(context, suite, job.round)), "--bench"], environment_of(own)))
+        facts.append(suite.facts.rows[id])
     turn_ns = families.turn_ns(facts)
     result = broker.run(
         sides,
@@ -203,18 +209,6 @@ def _one_tuple(context: RunContext, job: PlannedJob, family: Family, deadline_s:
         outcome.engine = found.engine or outcome.engine
     outcome.lanes = families.read(family, log, families.counts_by_total(family, outcome.facts.values()))
     return outcome
-
-
-def _lane(context: RunContext, job: PlannedJob, id: str, home: Path) -> broker.Lane:
-    shutil.rmtree(home, ignore_errors=True)
-    home.mkdir(parents=True)
-    suite = _suite(context, id)
-    own = _templates(context, suite) | {"STRATA_FACTS_DIR": str(home)}
-    return broker.Lane([str(_linked(context, suite, job.round)), "--bench"], environment_of(own))
-
-
-def _suite(context: RunContext, id: str) -> Suite:
-    return context.suites[id.partition("/")[0]]
 
 
 def _linked(context: RunContext, suite: Suite, number: int) -> Path:

@@ -232,19 +232,12 @@ def _run_scenario(
         return
     folder, names = path.with_suffix(""), [variant.name for variant in plan.run]
     server = [] if names_a_server(run.flags) else ["--server", str(programs["strata"])]
-    command = [
-        str(programs["load"]),
-        "run",
-        scenario.name,
-        *server,
-        "--results",
-        str(folder),
-        "--calibration",
-        str(CALIBRATION),
-        *run.flags,
-        *more,
-        *_view(),
-    ]
+    kept = ["--results", str(folder), "--calibration", str(CALIBRATION)]
+    # The load tool's line about what goes on, where ours is a terminal: its standard error is a pipe. A line that is
+    # rewritten, if it can be.
+    line = "--plain" if os.environ.get("TERM") in (None, "", "dumb") else "--live"
+    view = [line] if sys.stderr.isatty() else []
+    command = [str(programs["load"]), "run", scenario.name, *server, *kept, *run.flags, *more, *view]
     output, words = sys.stderr if to_stderr else None, b""
     try:
         with processes.started(
@@ -295,14 +288,6 @@ def names_a_server(flags: Sequence[str]) -> bool:
     """Returns whether a run with these flags, or the variable of one of them, is against another server than the one
     that is built here."""
     return "BASE_URL" in os.environ or any(flag.partition("=")[0] in ("--base-url", "--server") for flag in flags)
-
-
-def _view() -> list[str]:
-    """The load tool's line about what goes on, where ours is a terminal: its standard error is a pipe. A line that is
-    rewritten, if it can be."""
-    if not sys.stderr.isatty():
-        return []
-    return ["--plain" if os.environ.get("TERM") in (None, "", "dumb") else "--live"]
 
 
 def _folder_of(scenario: RunnableScenario) -> Path | None:

@@ -29,13 +29,19 @@ def describe(file_system: str | None) -> Machine:
         **processor(platform.machine(), _read("/proc/cpuinfo")),
         "caches": caches(Path("/sys/devices/system/cpu")),
     }
+    system = re.search(r'^PRETTY_NAME="?([^"\n]+)"?$', _read("/etc/os-release"), re.MULTILINE)
+    try:
+        virtualisation = processes.captured(["systemd-detect-virt"]).stdout.strip() or None
+    except OSError:
+        hypervisor = re.search(r"^flags\s*:.*\bhypervisor\b", _read("/proc/cpuinfo"), re.MULTILINE)
+        virtualisation = "yes" if hypervisor else None
     recorded: dict[str, Any] = {
         "kernel": platform.release(),
-        "os": _operating_system(),
+        "os": system[1] if system else platform.system(),
         "file_system": file_system,
         "governor": governor(),
         "load_average": round(os.getloadavg()[0], 2),
-        "virtualisation": _virtualisation(),
+        "virtualisation": virtualisation,
         "memory_available_gib": memory_gib("MemAvailable"),
     }
     return Machine(identity, recorded)
@@ -103,19 +109,6 @@ def steal_and_total_jiffies() -> tuple[int, int]:
     """Time that the hypervisor gave to others, and all time, over all cores since the start of the machine."""
     fields = [int(field) for field in _read("/proc/stat").partition("\n")[0].split()[1:]]
     return (fields[7] if len(fields) > 7 else 0), sum(fields[:8])
-
-
-def _operating_system() -> str:
-    found = re.search(r'^PRETTY_NAME="?([^"\n]+)"?$', _read("/etc/os-release"), re.MULTILINE)
-    return found[1] if found else platform.system()
-
-
-def _virtualisation() -> str | None:
-    try:
-        done = processes.captured(["systemd-detect-virt"])
-        return done.stdout.strip() or None
-    except OSError:
-        return "yes" if re.search(r"^flags\s*:.*\bhypervisor\b", _read("/proc/cpuinfo"), re.MULTILINE) else None
 
 
 def _read(path: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from run_benches import scratch
 from run_benches.measure import jobs, plan
-from run_benches.measure.build import Found, Suite
+from run_benches.measure.build import Suite
 from run_benches.measure.families import Tuple
 from run_benches.measure.job_loop import Failures, JobLoop, Task, invalid
 from run_benches.measure.jobs import JobOutcome, RunContext
@@ -41,22 +41,18 @@ class Measurement:
         run = self._run
         for number, round_of_jobs in enumerate(plan.rounds(run.design, self._benches, run.families, run.ratios)):
             todo = self._loop.left([self._task(job) for job in round_of_jobs])
-            if todo and self._time_is_up(number, todo):
+            ahead_s = self._loop.spent_s + sum(task.expected_s() for task in todo)
+            is_late = run.design.budget_s is not None and ahead_s > 1.05 * run.design.budget_s
+            if todo and is_late and number >= plan.fewest_rounds(run.design):
                 self._loop.line.say(
                     f"the time is up after {number} of {run.design.tuples} tuples; the contrasts are of these"
                 )
                 return
-            self._loop.carry_out(todo, partial(self._later_s, number + 1))
-
-    def _time_is_up(self, number: int, todo: list[Task]) -> bool:
-        design = self._run.design
-        if design.budget_s is None or number < plan.fewest_rounds(design):
-            return False
-        return self._loop.spent_s + sum(task.expected_s() for task in todo) > 1.05 * design.budget_s
-
-    def _later_s(self, first: int) -> float:
-        run = self._run
-        return plan.seconds_of(run.design, self._benches, run.families, run.ratios, self._loop.costs, first)
+            costs = self._loop.costs
+            self._loop.carry_out(
+                todo,
+                partial(plan.seconds_of, run.design, self._benches, run.families, run.ratios, costs, number + 1),
+            )
 
     def _task(self, job: PlannedJob) -> Task:
         run, is_tuple = self._run, job.kind == "tuple"
@@ -94,7 +90,11 @@ class Measurement:
             if facts.allocations_per_operation is not None:  # counted where the cost of an operation was not known yet
                 bench.allocations_per_operation = facts.allocations_per_operation
         for id, found in outcome.found.items():
-            _add_found(self._benches[id], found)
+            bench = self._benches[id]
+            for kind, latency in found.latencies.items():
+                bench.latencies.setdefault(kind, []).append(latency)
+            for name, figure in found.measures.items():
+                bench.measures.setdefault(name, Measure(figure.unit, [])).points.append(figure.value)
         if outcome.lanes:
             _add_tuple(run, job.subject, outcome.lanes)
         if outcome.engine:
@@ -117,13 +117,6 @@ class Measurement:
 def _add_point(bench: Bench, point_ns: float) -> None:
     bench.points_ns.append(point_ns)
     bench.state = "ran"
-
-
-def _add_found(bench: Bench, found: Found) -> None:
-    for kind, latency in found.latencies.items():
-        bench.latencies.setdefault(kind, []).append(latency)
-    for name, figure in found.measures.items():
-        bench.measures.setdefault(name, Measure(figure.unit, [])).points.append(figure.value)
 
 
 def _add_tuple(run: Run, name: str, found: Tuple) -> None:

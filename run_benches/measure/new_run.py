@@ -65,7 +65,10 @@ def measure(request: RunRequest) -> tuple[Run, Path]:
 
 def resume(name: str | None, timeout_s: float) -> tuple[Run, Path]:
     """Goes on with a run that was interrupted, by default the last one."""
-    path = runs.find(name) if name else _last_incomplete()
+    incomplete = (path for path in reversed(runs.stored_runs()) if not runs.load(path).complete)
+    path = runs.find(name) if name else next(incomplete, None)
+    if path is None:
+        raise UserError("no run was interrupted; there is nothing to resume")
     run = runs.load(path)
     if run.complete:
         raise UserError(f"{shown(path)} is complete; there is nothing to resume")
@@ -90,13 +93,6 @@ def _carry_out(run: Run, path: Path, suites: dict[str, Suite], timeout_s: float)
 def _suites(but: set[str]) -> dict[str, Suite]:
     executables = build.build(but)
     return {layer: build.ask(layer, executables[layer]) for layer in (*layer_names(), SENTINELS) if layer not in but}
-
-
-def _last_incomplete() -> Path:
-    for path in reversed(runs.stored_runs()):
-        if not runs.load(path).complete:
-            return path
-    raise UserError("no run was interrupted; there is nothing to resume")
 
 
 def _new_run(request: RunRequest, made: Plan, suites: dict[str, Suite]) -> Run:

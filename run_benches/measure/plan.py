@@ -208,35 +208,21 @@ def _beyond(rows: Mapping[str, Facts], effort: Effort, shares: Mapping[str, floa
     """The rows that do not fit into the shares of their layers: families and rows without a partner, in the order of
     the source."""
     found = _families(rows, effort)
-    design, costs = _nominal(effort), Costs(learned=False)
+    sizes = (effort.processes, SAMPLE_SIZE, WARM_UP_S, MEASUREMENT_S, estimates.FEWEST_TUPLES, LANE_S)
+    smallest = Design(0, *sizes, None, [], workload_processes=effort.workload_processes)
+    costs = Costs(learned=False)
     taken = dict.fromkeys(map(layer_of, rows), START_S)
     kept: set[str] = set()
     for id, facts in rows.items():
         mine = [name for name, family in found.items() if id in family.rows and not kept.issuperset(family.rows)]
-        seconds = sum(design.tuples * tuple_s(design, name, found[name], costs) for name in mine)
+        seconds = sum(smallest.tuples * tuple_s(smallest, name, found[name], costs) for name in mine)
         alone = facts.workload or not any(id in family.rows for family in found.values())
-        seconds += sampling_s(design, facts) + UNKNOWN_EXTRA_S if alone and id not in kept else 0.0
+        seconds += sampling_s(smallest, facts) + UNKNOWN_EXTRA_S if alone and id not in kept else 0.0
         layer = layer_of(id)
         if taken[layer] + seconds <= shares.get(layer, math.inf):
             taken[layer] += seconds
             kept |= {id, *(other for name in mine for other in found[name].rows)}
     return set(rows) - kept
-
-
-def _nominal(effort: Effort) -> Design:
-    """The smallest run of this effort."""
-    return Design(
-        0,
-        effort.processes,
-        SAMPLE_SIZE,
-        WARM_UP_S,
-        MEASUREMENT_S,
-        estimates.FEWEST_TUPLES,
-        LANE_S,
-        None,
-        [],
-        workload_processes=effort.workload_processes,
-    )
 
 
 def _families(rows: Mapping[str, Facts], effort: Effort) -> dict[str, Family]:
@@ -328,11 +314,6 @@ def is_wide(family: Family, ratios: Mapping[str, Ratio]) -> bool:
     )
 
 
-def _is_alone(bench: Bench) -> bool:
-    """Returns whether it is measured without a partner: no reason was given to leave it out, and it did not fail."""
-    return bench.family is None and (bench.state == "ran" or (bench.state == "not_run" and not bench.reasons))
-
-
 def timeable(design: Design, benches: dict[str, Bench], number: int) -> dict[str, list[str]]:
     """The rows without a partner that a process of a layer measures in the round `number`."""
     layers: dict[str, list[str]] = {}
@@ -345,7 +326,9 @@ def timeable(design: Design, benches: dict[str, Bench], number: int) -> dict[str
             if bench.facts.workload
             else design.processes
         )
-        if _is_alone(bench) and number < processes:
+        # No reason was given to leave it out, and it did not fail.
+        is_measured = bench.state == "ran" or (bench.state == "not_run" and not bench.reasons)
+        if bench.family is None and is_measured and number < processes:
             layers.setdefault(layer, []).append(id)
     return layers
 

@@ -3,6 +3,7 @@
 import hashlib
 import sys
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from functools import lru_cache
 
 from run_benches import processes, repository
@@ -50,12 +51,8 @@ def _sources() -> Sources | None:
 
 def how_built() -> Build:
     """The compiler and its flags."""
-    return Build(_said("rustc", "--version") or runs.UNKNOWN, " ".join(toolchain.flags()), "release")
-
-
-def _said(*command: str) -> str:
-    try:
-        done = processes.captured(command, cwd=ROOT)
-    except OSError:
-        return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
+    compiler = ""
+    with suppress(OSError):
+        done = processes.captured(["rustc", "--version"], cwd=ROOT)
+        compiler = done.stdout.strip() if done.returncode == 0 else ""
+    return Build(compiler or runs.UNKNOWN, " ".join(toolchain.flags()), "release")

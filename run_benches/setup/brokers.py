@@ -66,9 +66,18 @@ def postgres() -> str | None:
 
 def tikv_double() -> str | None:
     """The double, built anew where its source has changed."""
-    go, built = _go(), VENV / "bin" / "tikv-double"
+    # A Go that is recent enough: the system's, else the wheel's, which is installed into `.venv`.
+    packages_folder = Path(sysconfig.get_path("purelib", vars={"base": str(VENV), "platbase": str(VENV)}))
+    go = _found(
+        [shutil.which("go"), str(packages_folder / "go" / "bin" / "go")],
+        r"go(\d+)\.(\d+)",
+        ["version"],
+        GO_VERSION,
+        Path(__file__).with_name("go.txt"),
+    )
     if go is None:
         return None
+    built = VENV / "bin" / "tikv-double"
     own = {name: value for name, value in os.environ.items() if name not in ("GOFLAGS", "GOTOOLCHAIN")} | {
         "GOTOOLCHAIN": "local"
     }
@@ -79,20 +88,6 @@ def tikv_double() -> str | None:
         print(f"the double of TiKV cannot be built: {done.stderr.strip()}", file=sys.stderr)
         return None
     return str(built)
-
-
-def _go() -> str | None:
-    """A Go that is recent enough: the system's, else the wheel's, which is installed into `.venv`."""
-    of_the_wheel = (
-        Path(sysconfig.get_path("purelib", vars={"base": str(VENV), "platbase": str(VENV)})) / "go" / "bin" / "go"
-    )
-    return _found(
-        [shutil.which("go"), str(of_the_wheel)],
-        r"go(\d+)\.(\d+)",
-        ["version"],
-        GO_VERSION,
-        Path(__file__).with_name("go.txt"),
-    )
 
 
 def nats() -> str | None:

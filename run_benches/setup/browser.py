@@ -72,12 +72,17 @@ class Tab:
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         """One command of the protocol, and its answer."""
         self._number += 1
-        message = {"id": self._number, "method": method, "params": parameters} | (
+        command = {"id": self._number, "method": method, "params": parameters} | (
             {"sessionId": self._session} if self._session else {}
         )
-        os.write(self._commands, json.dumps(message).encode() + b"\0")
+        os.write(self._commands, json.dumps(command).encode() + b"\0")
         while True:
-            answer = self._receive()
+            while b"\0" not in self._unread:
+                more = os.read(self._answers, 1 << 16)
+                assert more, "the browser has ended"
+                self._unread += more
+            message, _, self._unread = self._unread.partition(b"\0")
+            answer: dict[str, Any] = json.loads(message)
             if answer.get("id") == self._number:
                 assert "error" not in answer, f"{method}: {answer['error']}"
                 result: dict[str, Any] = answer["result"]
@@ -122,15 +127,6 @@ class Tab:
     def picture(self, file: Path) -> None:
         """Writes what is seen into a file, as PNG."""
         file.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
-
-    def _receive(self) -> dict[str, Any]:
-        while b"\0" not in self._unread:
-            more = os.read(self._answers, 1 << 16)
-            assert more, "the browser has ended"
-            self._unread += more
-        message, _, self._unread = self._unread.partition(b"\0")
-        answer: dict[str, Any] = json.loads(message)
-        return answer
 
     def _note(self, event: dict[str, Any]) -> None:
         """Keeps what tells something about the page."""

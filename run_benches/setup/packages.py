@@ -72,10 +72,24 @@ _FIND = "import importlib.util, sys; sys.exit(not all(map(importlib.util.find_sp
 
 def ensure_environment() -> Path:
     """Makes `.venv` hold exactly what requirements.txt says; returns its Python."""
-    if not _is_good():
-        with one_at_a_time():
-            if not _is_good():
-                _make()
+    if _is_good():
+        return PYTHON
+    with one_at_a_time():
+        if _is_good():
+            return PYTHON
+        print("making .venv from requirements.txt (once; a minute or two)", file=sys.stderr)
+        if VENV.is_file() or (VENV.is_symlink() and not VENV.exists()):
+            VENV.unlink()
+        shutil.rmtree(VENV, ignore_errors=True)
+        _call(
+            [sys.executable, "-I", "-m", "venv", "--without-pip", str(VENV)],
+            "cannot make .venv; with Debian: apt-get install python3-venv",
+            {},
+        )
+        install(str(PYTHON), REQUIREMENTS, [])
+        names = re.findall(r"^([\w.-]+)==", REQUIREMENTS.read_text(encoding="utf-8"), re.MULTILINE)
+        said = _call([str(PYTHON), "-I", "-c", _IMPORT, *names], "what pip has put into .venv cannot be imported", {})
+        files.replace(STAMP, f"{_digest()} {said.splitlines()[-1]}\n")
     return PYTHON
 
 
@@ -140,22 +154,6 @@ def _is_good() -> bool:
         return processes.captured([PYTHON, "-I", "-c", _FIND, *made_from[1:]], env=_environment({})).returncode == 0
     except OSError:
         return False
-
-
-def _make() -> None:
-    print("making .venv from requirements.txt (once; a minute or two)", file=sys.stderr)
-    if VENV.is_file() or (VENV.is_symlink() and not VENV.exists()):
-        VENV.unlink()
-    shutil.rmtree(VENV, ignore_errors=True)
-    _call(
-        [sys.executable, "-I", "-m", "venv", "--without-pip", str(VENV)],
-        "cannot make .venv; with Debian: apt-get install python3-venv",
-        {},
-    )
-    install(str(PYTHON), REQUIREMENTS, [])
-    names = re.findall(r"^([\w.-]+)==", REQUIREMENTS.read_text(encoding="utf-8"), re.MULTILINE)
-    said = _call([str(PYTHON), "-I", "-c", _IMPORT, *names], "what pip has put into .venv cannot be imported", {})
-    files.replace(STAMP, f"{_digest()} {said.splitlines()[-1]}\n")
 
 
 def _digest() -> str:

@@ -18,8 +18,8 @@ import os
 import shutil
 import time
 import tomllib
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,12 +90,18 @@ def library(target: Path) -> Path:
             f"{shown(target)} has no {ARCHIVE}, though the build has ended: cargo clean --release -p rust-librocksdb-sys, then type it again"
         )
     output = max(outputs, key=_time)
-    sources = _sources(output)
+    said = output.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    sources = next((Path(line.removeprefix(_SOURCES_AT)) for line in said if line.startswith(_SOURCES_AT)), None)
+    if sources is None or not (sources / "rocksdb" / "include").is_dir():
+        where = shown(sources) if sources else f"where {shown(output)} should say"
+        raise UserError(f"the sources with which RocksDB was compiled are not {where}: cargo fetch, then type it again")
     with (output.parent / "out" / ARCHIVE).open("rb") as archive:
         hash = hashlib.file_digest(archive, "sha256").hexdigest()[:8]
     version = tomllib.loads((sources / "Cargo.toml").read_text(encoding="utf-8"))["package"]["version"]
     folder = LIBRARIES / f"librocksdb-{version}-{hash}"
-    with _only_one():
+    LIBRARIES.mkdir(parents=True, exist_ok=True)
+    with (LIBRARIES / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
             _make_library(folder, output.parent / "out", sources)
     return folder
@@ -104,16 +110,6 @@ def library(target: Path) -> Path:
 def library_variables(folder: Path) -> dict[str, str]:
     """The variables by which the build script of another program takes the library in `folder`, and compiles none."""
     return {"ROCKSDB_LIB_DIR": str(folder), "ROCKSDB_INCLUDE_DIR": str(folder / "include"), "ROCKSDB_STATIC": "1"}
-
-
-def _sources(output: Path) -> Path:
-    """The sources that a build script has compiled, by what it said."""
-    said = output.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
-    sources = next((Path(line.removeprefix(_SOURCES_AT)) for line in said if line.startswith(_SOURCES_AT)), None)
-    if sources is None or not (sources / "rocksdb" / "include").is_dir():
-        where = shown(sources) if sources else f"where {shown(output)} should say"
-        raise UserError(f"the sources with which RocksDB was compiled are not {where}: cargo fetch, then type it again")
-    return sources
 
 
 def _make_library(folder: Path, out: Path, sources: Path) -> None:
@@ -149,15 +145,6 @@ def _ar(operation: str, archive: Path, *words: Path, folder: Path | None = None)
     done = processes.captured(["ar", operation, archive, *words], cwd=folder)
     if done.returncode != 0:
         raise UserError(f"ar {operation} {shown(archive)} failed: {processes.essence(done.stderr.splitlines())}")
-
-
-@contextmanager
-def _only_one() -> Iterator[None]:
-    """Commands that make a library follow one another."""
-    LIBRARIES.mkdir(parents=True, exist_ok=True)
-    with (LIBRARIES / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 @dataclass(frozen=True)

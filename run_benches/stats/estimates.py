@@ -40,7 +40,8 @@ def location(values: Sequence[float], confidence: float = 0.95) -> Estimate | No
     if not values:
         return None
     averages = walsh_averages(values)
-    beyond = _averages_beyond(len(values), (1 - confidence) / 2)
+    # The place, from either end, of the average that bounds the interval; 0 where no interval is that sure.
+    beyond = bisect_right(rank_sum_distribution(tuple(range(1, len(values) + 1))), (1 - confidence) / 2)
     if beyond == 0:
         return Estimate(statistics.median(averages), None, None)
     return Estimate(statistics.median(averages), averages[beyond - 1], averages[-beyond])
@@ -73,8 +74,3 @@ def rank_sum_distribution(ranks: tuple[int, ...]) -> tuple[float, ...]:
     packed = ways.to_bytes(width * (sum(ranks) + 1), "little")
     counts = (int.from_bytes(packed[start : start + width], "little") for start in range(0, len(packed), width))
     return tuple(count / 2 ** len(ranks) for count in accumulate(counts))
-
-
-def _averages_beyond(count: int, tail: float) -> int:
-    """The position, from either end, of the Walsh average that bounds the interval; 0 where no interval is that sure."""
-    return bisect_right(rank_sum_distribution(tuple(range(1, count + 1))), tail)

@@ -93,7 +93,13 @@ def signed_rank_p(effects: Sequence[float]) -> float | None:
     signed = sorted((effect for effect in effects if effect), key=abs)
     if not signed:
         return 1.0
-    doubled = _doubled_ranks([abs(effect) for effect in signed])
+    first: dict[float, int] = {}
+    last: dict[float, int] = {}
+    for rank, effect in enumerate(signed, start=1):
+        first.setdefault(abs(effect), rank)
+        last[abs(effect)] = rank
+    # Twice the ranks: the mean rank of equal ones may be a half.
+    doubled = tuple(first[abs(effect)] + last[abs(effect)] for effect in signed)
     positive = sum(rank for rank, effect in zip(doubled, signed, strict=True) if effect > 0)
     return min(1.0, 2 * estimates.rank_sum_distribution(doubled)[min(positive, sum(doubled) - positive)])
 
@@ -292,16 +298,6 @@ def _ps(effects: Mapping[str, Sequence[float]]) -> dict[str, float]:
 def _p_with_one_astray(pairs: int) -> float:
     """The p of pairs of which the largest alone points the other way."""
     return 2 * estimates.rank_sum_distribution(tuple(range(1, pairs + 1)))[pairs]
-
-
-def _doubled_ranks(sizes: Sequence[float]) -> tuple[int, ...]:
-    """Twice the rank of each of these ascending sizes: the mean rank of equal ones may be a half."""
-    first: dict[float, int] = {}
-    last: dict[float, int] = {}
-    for rank, size in enumerate(sizes, start=1):
-        first.setdefault(size, rank)
-        last[size] = rank
-    return tuple(first[size] + last[size] for size in sizes)
 
 
 def _described(effects: Sequence[float], stage: JudgedStage, level: float) -> Judgement:

@@ -428,13 +428,12 @@ def apart(run: LoadRun) -> dict[str, LoadRun]:
         cells.setdefault(_scenario_of(name), {})[name] = cell
     if len(cells) < 2:
         return dict.fromkeys(cells, run)
-    return {scenario: _part(run, scenario, own) for scenario, own in cells.items()}
-
-
-def _part(run: LoadRun, scenario: str, cells: dict[str, LoadCell]) -> LoadRun:
-    windows = [result.window.seconds for cell in cells.values() if (result := cell.read())]
-    sources = {scenario: run.sources[scenario]} if scenario in run.sources else {}
-    return dataclasses.replace(run, seconds=round(sum(windows), 1), scenarios=cells, sources=sources)
+    parts = {}
+    for scenario, own in cells.items():
+        windows = [result.window.seconds for cell in own.values() if (result := cell.read())]
+        sources = {scenario: run.sources[scenario]} if scenario in run.sources else {}
+        parts[scenario] = dataclasses.replace(run, seconds=round(sum(windows), 1), scenarios=own, sources=sources)
+    return parts
 
 
 def together(parts: Mapping[str, LoadRun]) -> LoadRun:

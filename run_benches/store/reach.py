@@ -45,7 +45,8 @@ class Sources:
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         self._texts = texts
-        sources = {path: text for path, text in texts.items() if path.endswith(".rs") and not _is_of_tests(path)}
+        of_tests = ("load/tests/", f"{HARNESS}/tests/", f"{HARNESS}/benches/")
+        sources = {path: text for path, text in texts.items() if path.endswith(".rs") and not path.startswith(of_tests)}
         for path, text in list(sources.items()):
             for name in rust.test_modules(text):
                 module = f"{path.removesuffix('.rs').removesuffix('/lib')}/{name}"
@@ -160,7 +161,3 @@ def part_of(path: str) -> str:
     """`src/storage` of src/storage.rs and of src/storage/scan.rs; a package beside ours is one part."""
     package = next((package for package in (HARNESS, TOOL, LAKE) if path.startswith(f"{package}/")), None)
     return package or "/".join(path.split("/")[:2]).removesuffix(".rs")
-
-
-def _is_of_tests(path: str) -> bool:
-    return path.startswith(("load/tests/", f"{HARNESS}/tests/", f"{HARNESS}/benches/"))

@@ -48,7 +48,14 @@ _ITEMS = frozenset(
 @lru_cache(maxsize=4096)
 def tokens(text: str) -> list[str]:
     """The tokens of a source, without comments and without what stands under `#[cfg(test)]`."""
-    return _without_tests(_all(text))
+    found = _all(text)
+    kept, at = [], 0
+    for start in _tests(found):
+        if start < at:  # within another one
+            continue
+        kept += found[at:start]
+        at = _end_of_item(found, start + len(_FOR_TESTS)) or start
+    return kept + found[at:]
 
 
 def test_modules(text: str) -> list[str]:
@@ -137,16 +144,6 @@ def _tests(found: Sequence[str]) -> list[int]:
     return [at for at in range(len(found)) if found[at] == "#" and list(found[at : at + len(_FOR_TESTS)]) == _FOR_TESTS]
 
 
-def _without_tests(found: list[str]) -> list[str]:
-    kept, at = [], 0
-    for start in _tests(found):
-        if start < at:  # within another one
-            continue
-        kept += found[at:start]
-        at = _end_of_item(found, start + len(_FOR_TESTS)) or start
-    return kept + found[at:]
-
-
 def _end_of_item(found: Sequence[str], at: int) -> int | None:
     """The place behind the item that begins at a place, with its attributes; nothing for what is no item (a field, an
     arm), which is kept."""
@@ -189,14 +186,9 @@ def _behind(found: Sequence[str], at: int) -> int:
 
 def _in_braces(found: Sequence[str], at: int) -> set[str]:
     """The names that begin the entries of a list of imports, which is opened at a place."""
-    inside = range(at, _behind(found, at) - 1)
-    return {
-        found[place + 1]
-        for place in inside
-        if found[place] in ("{", ",") and found[place + 1] != "}" and _depth(found, at, place) == 1
-    }
-
-
-def _depth(found: Sequence[str], start: int, at: int) -> int:
-    inside = found[start : at + 1]
-    return sum(one == "{" for one in inside) - sum(one == "}" for one in inside)
+    names, depth = set(), 0
+    for place in range(at, _behind(found, at) - 1):
+        depth += (found[place] == "{") - (found[place] == "}")
+        if depth == 1 and found[place] in ("{", ",") and found[place + 1] != "}":
+            names.add(found[place + 1])
+    return names
