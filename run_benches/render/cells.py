@@ -6,6 +6,8 @@ figure says why.
 """
 
 import json
+from collections.abc import Sequence
+from typing import get_args
 
 from run_benches.analysis import figures
 from run_benches.analysis.contrasts import Contrast
@@ -13,6 +15,7 @@ from run_benches.analysis.held import Held
 from run_benches.analysis.ladder import ALONE, Rung
 from run_benches.analysis.row import Row
 from run_benches.render.source import Source
+from run_benches.store.runs import State
 
 
 def time(source: Source, row: Row | None, layer: str) -> str:
@@ -25,6 +28,25 @@ def spread(row: Row) -> str:
     if row.measured is None:
         return row.why_not
     return figures.time_spread(row.measured) + clock(row) + (f"; {row.remark}" if row.remark else "")
+
+
+def brief_time(row: Row | None) -> str:
+    """The time of one operation alone, or in a word why there is none; the reason stands elsewhere."""
+    if row is None:
+        return "no such row"
+    if row.measured is None:
+        return no_figure(row)
+    return figures.time(row.measured.middle) + (" CPU" if row.bench.facts.clock == "cpu" else "")
+
+
+def no_figure(row: Row) -> str:
+    """Returns the state of a row without a figure; of one that ran, what it left is invalid."""
+    return "invalid" if row.bench.state == "ran" else words(row.bench.state)
+
+
+def states(found: Sequence[State]) -> str:
+    """Counts how cells ended: `32 ran, 1 not run`."""
+    return ", ".join(f"{found.count(state)} {words(state)}" for state in get_args(State) if state in found) or "none"
 
 
 def clock(row: Row) -> str:

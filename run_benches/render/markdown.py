@@ -20,6 +20,18 @@ def table(titles: Sequence[str], body: Iterable[Sequence[str]]) -> list[str]:
     return _table(titles, [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in body])
 
 
+def sections(found: Iterable[Section]) -> list[str]:
+    """Returns the lines of parts of a page, each with its sentences above its table."""
+    lines: list[str] = []
+    for section in found:
+        lines += [f"**{section.title}**", ""]
+        for sentence in section.sentences:
+            lines += [sentence, ""]
+        if section.columns:
+            lines += [*table(section.columns, section.body), ""]
+    return lines
+
+
 def comment(headline: str, sections: Sequence[Section], last_line: str) -> str:
     """Returns a comment that is short enough for a pull request, however many rows there are."""
     most = max([1, *(len(section.body) for section in sections)])
