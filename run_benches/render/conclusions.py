@@ -257,34 +257,25 @@ RULES: Sequence[Callable[[Findings], Conclusion]] = (indexes, steps, threads, go
 
 def section(source: Source) -> list[str]:
     """Returns the section that the page opens with."""
-    found = [
-        sentence
-        for of_machine in source.found.of_each_machine
-        for one in conclusions(of_machine)
-        for sentence in one.sentences
-    ]
-    lines = [f"* {sentence}" for sentence in found] or [f"{figures.NOT_RUN}: no rule found anything in this run"]
+    lines = []
+    for of_machine in source.found.of_each_machine:
+        for one in conclusions(of_machine):
+            lines += [f"* {sentence}" for sentence in one.sentences]
+    lines = lines or [f"{figures.NOT_RUN}: no rule found anything in this run"]
     words = f"Sentences made from the figures by rules that were stated before; an interval stands in brackets. The rules stand under {source.link('method', 'method')}."
-    return ["## What was found", "", words, "", *source.block("what was found", lines)]
+    return source.section("What was found", words, "what was found", lines)
 
 
 def rules(source: Source) -> list[str]:
     """Every rule, how much it looked at, and how much it said."""
-    found = [
-        (one, sum(each.looked_at for each in (one, *more)), sum(len(each.sentences) for each in (one, *more)))
-        for one, *more in zip(*map(conclusions, source.found.of_each_machine), strict=True)
-    ]
-    body = [
-        [one.rule, str(looked_at) if looked_at else f"{figures.NOT_RUN}: nothing to look at", str(sentences)]
-        for one, looked_at, sentences in found
-    ]
+    body = []
+    for of_machines in zip(*map(conclusions, source.found.of_each_machine), strict=True):
+        looked_at = sum(one.looked_at for one in of_machines)
+        sentences = sum(len(one.sentences) for one in of_machines)
+        told = str(looked_at) if looked_at else f"{figures.NOT_RUN}: nothing to look at"
+        body.append([of_machines[0].rule, told, str(sentences)])
     words = (
         "What is not resolved makes no sentence. Where a rule speaks of several figures, their intervals hold together."
     )
-    return [
-        "## The rules of what was found",
-        "",
-        words,
-        "",
-        *source.block("rules", markdown.table(["rule", "figures>", "sentences>"], body)),
-    ]
+    lines = markdown.table(["rule", "figures>", "sentences>"], body)
+    return source.section("The rules of what was found", words, "rules", lines)

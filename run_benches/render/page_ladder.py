@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from run_benches.analysis import figures
 from run_benches.analysis.ladder import ALONE, RUNGS, Rung, share
 from run_benches.render import cells, markdown
+from run_benches.render.section import Section
 from run_benches.render.source import Source
 
 LAYER = "ladder"
@@ -30,41 +31,39 @@ def section(source: Source) -> list[str]:
 
 def page(source: Source) -> list[str]:
     """Every rung of every request."""
-    lines: list[str] = []
+    columns = ["rung", "what one operation is", "time of one request>", "adds>", "allocations>"]
+    found = []
     for request, rungs in source.found.ladders.items():
-        lines += [f"**{request.upper()}**", "", *(_table(rungs) if rungs else [source.missing(LAYER)]), ""]
-    return [
-        f"# {LAYER}",
-        "",
-        *source.words(LAYER),
-        *source.picture(LAYER),
-        "## Every rung",
-        "",
-        *source.block(LAYER, lines),
-    ]
+        body = []
+        for rung in reversed(rungs):
+            row = rung.row
+            told = [f"`{rung.name}`", row.bench.facts.op, cells.spread(row), cells.added(rung), cells.allocations(row)]
+            body.append(told)
+        missing = [source.missing(LAYER)]
+        found.append(Section(request.upper(), [], columns, body) if body else Section(request.upper(), missing))
+    head = [f"# {LAYER}", "", *source.words(LAYER), *source.picture(LAYER)]
+    return [*head, *source.section("Every rung", "", LAYER, markdown.sections(found))]
 
 
 def _added_table(climbs: _Climbs) -> list[str]:
     """A line for each rung, the highest first, a column for each request; above them the request on the highest rung of
     each clock."""
-    seen = [name for name in reversed(RUNGS) if any(rung.name == name for rungs in climbs.values() for rung in rungs)]
-    whole = [
+    body = [
         ["**the request, by CPU time**", *(_whole(rungs, "cpu") for rungs in climbs.values())],
         ["**the request, by time**", *(_whole(rungs, "wall") for rungs in climbs.values())],
     ]
-    body = [[f"`{name}`", *(_added_cell(rungs, name) for rungs in climbs.values())] for name in seen]
-    return markdown.table(["rung", *(f"{request.upper()}>" for request in climbs)], [*whole, *body])
+    seen = {rung.name for rungs in climbs.values() for rung in rungs}
+    for name in reversed(RUNGS):
+        if name in seen:
+            body.append([f"`{name}`", *(_added_cell(rungs, name) for rungs in climbs.values())])
+    return markdown.table(["rung", *(f"{request.upper()}>" for request in climbs)], body)
 
 
 def _whole(rungs: Sequence[Rung], clock: str) -> str:
-    told = [
-        rung for rung in rungs if rung.row.bench.facts.clock == clock and rung.name not in ALONE and rung.row.measured
-    ]
-    return (
-        f"{figures.time(told[-1].row.measured.middle)} on `{told[-1].name}`"
-        if told and told[-1].row.measured
-        else "not measured"
-    )
+    for rung in reversed(rungs):
+        if rung.row.bench.facts.clock == clock and rung.name not in ALONE and rung.row.measured:
+            return f"{figures.time(rung.row.measured.middle)} on `{rung.name}`"
+    return "not measured"
 
 
 def _added_cell(rungs: Sequence[Rung], name: str) -> str:
@@ -80,18 +79,3 @@ def _added_cell(rungs: Sequence[Rung], name: str) -> str:
     part = share(rungs, rung)
     certain = rung.step is not None and rung.step.verdict() == "differ"
     return cells.step(rung) + (f" ({figures.percent(part)})" if part is not None and certain else "")
-
-
-def _table(rungs: Sequence[Rung]) -> list[str]:
-    body = []
-    for rung in reversed(rungs):
-        body.append(
-            [
-                f"`{rung.name}`",
-                rung.row.bench.facts.op,
-                cells.spread(rung.row),
-                cells.added(rung),
-                cells.allocations(rung.row),
-            ]
-        )
-    return markdown.table(["rung", "what one operation is", "time of one request>", "adds>", "allocations>"], body)
