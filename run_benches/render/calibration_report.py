@@ -8,7 +8,7 @@ with what it was counted over and how far it may be off.
 from collections.abc import Sequence
 
 from run_benches.analysis import figures
-from run_benches.calibrate.error_rates import ErrorRates, Planted, Rate
+from run_benches.calibrate.error_rates import ErrorRates, Rate
 from run_benches.render import markdown, terminal
 from run_benches.render.section import Section
 
@@ -113,7 +113,12 @@ def _census(results: ErrorRates) -> str:
 def sections(results: ErrorRates) -> list[Section]:
     """Returns the tables that have lines, the goals last."""
     unchanged, by_kind, power, found, usual = _by_condition(results)
-    plants = [_plant_cells(one) for one in results.plants]
+    plants = []
+    for one in results.plants:
+        bounds = "" if one.low is None or one.high is None else f" [{100 * one.low:+.1f}, {100 * one.high:+.1f}]"
+        measured = f"{100 * one.size:+.1f} %{bounds}"
+        told = [one.layer, figures.percent(one.share), measured, counted(one.found), counted(one.named), one.row]
+        plants.append(told)
     goals = [[goal.name, goal.wanted, counted(goal.rate), goal.state] for goal in results.goals]
     tables: list[tuple[str, Sequence[str], list[list[str]]]] = [
         ("what the usual tools say of the same machine code", USUAL_COLUMNS, usual),
@@ -145,9 +150,3 @@ def _by_condition(results: ErrorRates) -> Sequence[list[list[str]]]:
             if rate.of:
                 usual.append([name, tool, counted(rate), figures.percent(rate.count / rate.of)])
     return tables
-
-
-def _plant_cells(one: Planted) -> list[str]:
-    bounds = "" if one.low is None or one.high is None else f" [{100 * one.low:+.1f}, {100 * one.high:+.1f}]"
-    size = f"{100 * one.size:+.1f} %{bounds}"
-    return [one.layer, figures.percent(one.share), size, counted(one.found), counted(one.named), one.row]

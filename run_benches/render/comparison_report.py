@@ -225,7 +225,12 @@ def _cells(id: str, row: ComparedRow) -> list[str]:
     if said.startswith("same ("):
         change = f"{said} {effects.interval(judgement.low, judgement.high)}"
     p = effects.probability(judgement.p_adjusted) or judgement.stage
-    return [id, change, _times(row), p, str(judgement.pairs), "; ".join(_notes(row))]
+    notes = [witnesses.phrase(judgement, row.witness, row.facts)]
+    if judgement.outliers:
+        notes.append(f"{judgement.outliers} of {judgement.pairs} pairs are outliers")
+    if row.refusals:
+        notes.append(f"{figures.plural(len(row.refusals), 'pair')} run again ({row.refusals[-1]})")
+    return [id, change, _times(row), p, str(judgement.pairs), "; ".join(filter(None, notes))]
 
 
 def _times(row: ComparedRow) -> str:
@@ -237,16 +242,6 @@ def _times(row: ComparedRow) -> str:
     )
     factor, unit = figures.time_step(max(before, after))
     return f"{figures.significant(before / factor, 4)} -> {figures.significant(after / factor, 4)} {unit}"
-
-
-def _notes(row: ComparedRow) -> Iterator[str]:
-    judgement = _judgement(row)
-    if said := witnesses.phrase(judgement, row.witness, row.facts):
-        yield said
-    if judgement.outliers:
-        yield f"{judgement.outliers} of {judgement.pairs} pairs are outliers"
-    if row.refusals:
-        yield f"{figures.plural(len(row.refusals), 'pair')} run again ({row.refusals[-1]})"
 
 
 def _folded(same: list[tuple[str, ComparedRow]]) -> str:

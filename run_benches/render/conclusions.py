@@ -164,9 +164,12 @@ def threads(found: Findings) -> Conclusion:
         beside = [(name, other) for name, other in others.items() if other]
         confidence = joint(CONFIDENCE, 1 + len(beside))
         told = _gain_words(verb, gain, confidence) if subject == OURS else None
-        if told:
-            words = "".join(f"; {_companion(name, gain, other, confidence)}" for name, other in beside)
-            sentences.append(f"{told}{words}.")
+        if told is None:
+            continue
+        for name, other in beside:
+            both = [one.verdict(confidence) == "differ" and one.ratio(confidence).middle < 1 for one in (gain, other)]
+            told += f"; {name}{' slower, too' if all(both) else ''}: {figures.factor(other, confidence)}"
+        sentences.append(f"{told}.")
     rule = "the rate of two threads over that of one, of each verb, of raw RocksDB doing the same, and of arithmetic without memory or lock; what one sentence says holds together"
     return Conclusion(rule, len(gains), sentences)
 
@@ -182,12 +185,6 @@ def _gain_words(verb: str, gain: Contrast, confidence: float) -> str | None:
             return f"A second thread leaves the rate of {verb.upper()} as it is: {factor}"
         case _:
             return None
-
-
-def _companion(name: str, gain: Contrast, found: Contrast, confidence: float) -> str:
-    """Tells what a second thread does to something else; `slower, too` where both are."""
-    slower = all(one.verdict(confidence) == "differ" and one.ratio(confidence).middle < 1 for one in (gain, found))
-    return f"{name}{' slower, too' if slower else ''}: {figures.factor(found, confidence)}"
 
 
 # Goals, others, growth, and what contradicts itself.

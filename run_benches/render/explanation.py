@@ -50,7 +50,11 @@ def _row(comparison: Comparison, id: str, row: ComparedRow) -> Iterator[str]:
     yield f"one operation {row.facts.op}; a change is that of B ({comparison.b.name}) against A ({comparison.a.name}), + is slower"
     if comparison.outcome == "contaminated":
         yield "A control moved in this comparison, so this verdict does not count."
-    yield _margin(row)
+    points = row.pairs or row.screen
+    margin_ns = row.margin * statistics.median(point.a_ns for point in points) if points else 0.0
+    raised = 0.9 < margin_ns < 1.1
+    where = "raised to 1 ns, the least that is told" if raised else "the margin of this row, and never under 1 ns"
+    yield f"Margin: a change within +-{100 * row.margin:.1f} % ({figures.time(margin_ns)} here) counts as the same; {where}."
     yield "In the plots `o` is a pair, a digit as many, `#` ten or more; ( and ) are the margin, | is no change."
     yield from _screen(row, judgement)
     if judgement.stage != "screen":
@@ -67,15 +71,6 @@ def _allocations(comparison: Comparison, id: str, counted: Allocations) -> Itera
     yield f"The layer is {id.partition('/')[0]}; A is {comparison.a.name}, B is {comparison.b.name}."
     yield "The limit stands beside the row in its bench. A process that passes it ends, so the row has no times; both sides were counted on one thread."
     yield "Rule: the counts decide, which noise cannot touch; only more allocations are a failure. Other counts, or another limit, would change it."
-
-
-def _margin(row: ComparedRow) -> str:
-    points = row.pairs or row.screen
-    margin_ns = row.margin * statistics.median(point.a_ns for point in points) if points else 0.0
-    where = "the margin of this row, and never under 1 ns"
-    if 0.9 < margin_ns < 1.1:
-        where = "raised to 1 ns, the least that is told"
-    return f"Margin: a change within +-{100 * row.margin:.1f} % ({figures.time(margin_ns)} here) counts as the same; {where}."
 
 
 def _screen(row: ComparedRow, judgement: Judgement) -> Iterator[str]:

@@ -133,7 +133,10 @@ def _bound(kind: str, limits: Any) -> tuple[str, Callable[[float], str]]:
                 "lag": " from an append or a message to each subscriber",
                 "last_lag": " from a message to its last subscriber",
             }[kind]
-            return f"p{limits['quantile'] * 100:g}{way} at most {limits['at_most_ms']:g} ms", _milliseconds
+            return (
+                f"p{limits['quantile'] * 100:g}{way} at most {limits['at_most_ms']:g} ms",
+                lambda value: figures.time(value * 1e6),
+            )
         case "refused_at_least" | "refused_at_most":
             return f"{cells.words(kind).removeprefix('refused ')} {limits * 100:g} % refused", figures.percent
         case "goodput":
@@ -145,10 +148,6 @@ def _bound(kind: str, limits: Any) -> tuple[str, Callable[[float], str]]:
             return f"growth of {limits['of']} at most {limits['at_most'] * 100:g} %", figures.percent
         case _:
             return cells.words(kind), figures.amount
-
-
-def _milliseconds(value: float) -> str:
-    return figures.time(value * 1e6)
 
 
 def _cpu(run: LoadRun, drawn: Sequence[Picture]) -> list[str]:
@@ -323,7 +322,18 @@ def _scenario(measured: Measured, drawn: Sequence[Picture]) -> list[str]:
         "body bytes/s>",
     ]
     ran = [cell for cell in result.cells if cell.state == "ran"]
-    body = [_operation(cell, kind, result.window.seconds) for cell in ran]
+    body = []
+    for cell in ran:
+        found: Statistics | None = getattr(cell, kind)
+        times = [figures.NOT_RUN] * 3
+        if found:
+            times = [figures.time(value) for value in (found.min, found.mean, found.standard_deviation)]
+        rate, received = cell.counts.ok / result.window.seconds, "0 B/s"
+        if cell.body_bytes_received:
+            received = figures.rate(1e9 * result.window.seconds / cell.body_bytes_received, "bytes")
+        quantiles = [_quantile(found, quantile) for quantile in QUANTILES]
+        told = [cell.operation, str(cell.counts.ok), figures.amount(rate), *times, *quantiles]
+        body.append([*told, _latest(found), received])
     lines = [f"## {name}", "", *_table(f"{said}.", columns, body), _LEGEND, "", *_repeats(measured, kind)]
     for picture in drawn:
         lines += [f"![{picture.alt}]({PICTURES}/{picture.file})", ""]
@@ -493,17 +503,6 @@ def _repeats(measured: Measured, kind: str) -> list[str]:
     columns = ["operation", "ok/s>", "mean>", *_titles(SPREAD_QUANTILES)]
     words = f"The table above is of the first of {len(measured.results)} repeats, each of processes of its own. Of all of them, the median (least to most):"
     return _table(words, columns, body)
-
-
-def _operation(cell: Operation, kind: str, seconds: float) -> list[str]:
-    found: Statistics | None = getattr(cell, kind)
-    times = [figures.NOT_RUN] * 3
-    if found:
-        times = [figures.time(value) for value in (found.min, found.mean, found.standard_deviation)]
-    received = figures.rate(1e9 * seconds / cell.body_bytes_received, "bytes") if cell.body_bytes_received else "0 B/s"
-    quantiles = [_quantile(found, quantile) for quantile in QUANTILES]
-    counts = [str(cell.counts.ok), figures.amount(cell.counts.ok / seconds)]
-    return [cell.operation, *counts, *times, *quantiles, _latest(found), received]
 
 
 def _latest(found: Statistics | None) -> str:

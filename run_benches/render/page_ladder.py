@@ -5,7 +5,7 @@ it. Shares are of the request on the highest rung of the same clock, since time 
 cannot be shares of each other.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from run_benches.analysis import figures
 from run_benches.analysis.ladder import ALONE, RUNGS, Rung, share
@@ -15,13 +15,22 @@ from run_benches.render.source import Source
 
 LAYER = "ladder"
 
-_Climbs = Mapping[str, Sequence[Rung]]
-
 
 def section(source: Source) -> list[str]:
-    """The compact section: the picture, and what each rung adds."""
+    """The compact section: the picture, and what each rung adds, the highest first, a column for each request; above
+    them the request on the highest rung of each clock."""
     climbs = source.found.ladders
-    lines = _added_table(climbs) if any(climbs.values()) else [source.missing(LAYER)]
+    lines = [source.missing(LAYER)]
+    if any(climbs.values()):
+        seen = {rung.name for rungs in climbs.values() for rung in rungs}
+        body = [
+            ["**the request, by CPU time**", *(_whole(rungs, "cpu") for rungs in climbs.values())],
+            ["**the request, by time**", *(_whole(rungs, "wall") for rungs in climbs.values())],
+        ]
+        for name in reversed(RUNGS):
+            if name in seen:
+                body.append([f"`{name}`", *(_added_cell(rungs, name) for rungs in climbs.values())])
+        lines = markdown.table(["rung", *(f"{request.upper()}>" for request in climbs)], body)
     words = (
         "What each rung adds to a request on top of the rung below, with the interval, and which share that is of the request on"
         f" the highest rung of the same clock. `tcp` and `ingress_cpu` are told by CPU time. Every rung: {source.link(LAYER, LAYER)}."
@@ -43,20 +52,6 @@ def page(source: Source) -> list[str]:
         found.append(Section(request.upper(), [], columns, body) if body else Section(request.upper(), missing))
     head = [f"# {LAYER}", "", *source.words(LAYER), *source.picture(LAYER)]
     return [*head, *source.section("Every rung", "", LAYER, markdown.sections(found))]
-
-
-def _added_table(climbs: _Climbs) -> list[str]:
-    """A line for each rung, the highest first, a column for each request; above them the request on the highest rung of
-    each clock."""
-    body = [
-        ["**the request, by CPU time**", *(_whole(rungs, "cpu") for rungs in climbs.values())],
-        ["**the request, by time**", *(_whole(rungs, "wall") for rungs in climbs.values())],
-    ]
-    seen = {rung.name for rungs in climbs.values() for rung in rungs}
-    for name in reversed(RUNGS):
-        if name in seen:
-            body.append([f"`{name}`", *(_added_cell(rungs, name) for rungs in climbs.values())])
-    return markdown.table(["rung", *(f"{request.upper()}>" for request in climbs)], body)
 
 
 def _whole(rungs: Sequence[Rung], clock: str) -> str:

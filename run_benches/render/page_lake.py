@@ -41,8 +41,14 @@ def page(source: Source) -> list[str]:
         for check in result.checks if result else []:
             checks.setdefault(check.name, {})[name.removeprefix(f"{SCENARIO}-")] = check
     lines: list[str] = []
-    for name, by_catalogue in checks.items():
-        lines += [f"## {name}", "", _ABOUT.get(name, ""), "", *_table(by_catalogue), ""]
+    for name, of in checks.items():
+        # Side by side for each catalogue; of one that failed, why.
+        told = [check.told if isinstance(check.told, dict) else {} for check in of.values()]
+        body = [["outcome", *(f"**{check.failure}**" if check.failure else "right" for check in of.values())]]
+        for measure in dict.fromkeys(measure for one in told for measure in one):
+            body.append([measure, *(_value(one.get(measure)) for one in told)])
+        table = markdown.table(["", *(f"{catalogue}>" for catalogue in of)], body)
+        lines += [f"## {name}", "", _ABOUT.get(name, ""), "", *table, ""]
     return [f"# {NAME}", "", _WORDS, "", *marked(NAME, origin([run]), lines or [figures.NOT_MEASURED])]
 
 
@@ -52,15 +58,6 @@ def measured(source: Source) -> list[str]:
     if run is None:
         return []
     return marked("measured", origin([run]), told_by([(SCENARIO, run, source.stale.get(f"load {SCENARIO}", False))]))
-
-
-def _table(checks: dict[str, Checked]) -> list[str]:
-    """Tells what a check says of each catalogue, side by side; of one that failed, why."""
-    told = [check.told if isinstance(check.told, dict) else {} for check in checks.values()]
-    body = [["outcome", *(f"**{check.failure}**" if check.failure else "right" for check in checks.values())]]
-    for measure in dict.fromkeys(measure for one in told for measure in one):
-        body.append([measure, *(_value(one.get(measure)) for one in told)])
-    return markdown.table(["", *(f"{kind}>" for kind in checks)], body)
 
 
 def _value(value: Any) -> str:

@@ -8,7 +8,6 @@ document is of benches inside one process. Side by side they stand in one table,
 from collections.abc import Sequence
 
 from run_benches.analysis import figures, load_findings
-from run_benches.analysis.load_findings import RequestStep
 from run_benches.render import load_comparison_report, load_page, load_pictures, markdown, page_ladder
 from run_benches.render.source import Source, Stored, marked, origin, told_by
 from run_benches.store import loads
@@ -97,7 +96,19 @@ def _beside(source: Source) -> list[str]:
     body: list[list[str]] = []
     unlike: dict[str, None] = {}
     for load in source.loads.values():
-        body += [_line(step) for step in load_findings.steps(load, ladder)]
+        for step in load_findings.steps(load, ladder):
+            of_several = "of several operations"
+            told = [
+                step.scenario,
+                step.operation,
+                f"{step.request}: {_time(step.rung_ns)}" if step.request else "no such request",
+                _time(step.server_cpu_ns, of_several),
+                "closed loop" if step.waited_ns is None else figures.added_time(step.waited_ns),
+                "" if step.waited_ns is None else _time(step.send_lag_ns),
+                figures.time(step.service_ns),
+                _time(step.own_ns, of_several),
+            ]
+            body.append(told)
         likeness = load.machine.likeness(ladder.machine)
         if not likeness.alike:
             unlike[likeness.words] = None
@@ -117,14 +128,5 @@ def _beside(source: Source) -> list[str]:
     return ["## Micro against load", "", _BESIDE, "", *left_out, *markdown.table(columns, body)]
 
 
-def _line(step: RequestStep) -> list[str]:
-    rung = f"{step.request}: {_time(step.rung_ns)}" if step.request else "no such request"
-    own = "of several operations" if step.own_ns is None else figures.time(step.own_ns)
-    waited = "closed loop" if step.waited_ns is None else figures.added_time(step.waited_ns)
-    lag = "" if step.waited_ns is None else _time(step.send_lag_ns)
-    cpu = "of several operations" if step.server_cpu_ns is None else _time(step.server_cpu_ns)
-    return [step.scenario, step.operation, rung, cpu, waited, lag, figures.time(step.service_ns), own]
-
-
-def _time(nanoseconds: float | None) -> str:
-    return figures.time(nanoseconds) if nanoseconds is not None else figures.NOT_MEASURED
+def _time(nanoseconds: float | None, without: str = figures.NOT_MEASURED) -> str:
+    return without if nanoseconds is None else figures.time(nanoseconds)

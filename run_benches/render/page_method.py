@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from run_benches.analysis import contradictions, figures
 from run_benches.analysis.findings import Findings
-from run_benches.analysis.row import Made, house_order
+from run_benches.analysis.row import house_order
 from run_benches.calibrate.error_rates import ErrorRates
 from run_benches.progress import duration
 from run_benches.render import calibration_pictures, calibration_report, cells, conclusions, markdown
@@ -143,25 +143,21 @@ def _run(source: Source) -> list[str]:
     """The conditions of the runs; layers that share them share a table."""
     shared: dict[tuple[str, ...], list[str]] = {}
     for layer, part in source.found.parts.items():
-        shared.setdefault(tuple(_run_table(part.made)), []).append(layer)
+        run = part.made
+        facts = {
+            "revision": f"`{run.tool.commit}`{' with changes that are not committed' if run.tool.dirty else ''}",
+            "Cargo.lock": f"`sha256:{run.tool.lock_sha256}`",
+            "scale": run.scale,
+            "each process": f"{run.design.sample_size} samples, {run.design.warm_up_s:g} s warm-up, {run.design.measurement_s:g} s measurement",
+            "seed": str(run.design.seed),
+            "compiler": run.build.rustc,
+            "flags": f"`{run.build.flags}`, profile `{run.build.profile}`",
+        }
+        for name, value in (run.machine.identity | run.machine.recorded).items():
+            facts[cells.words(name)] = cells.plain(value)
+        shared.setdefault(tuple(markdown.table(["", ""], list(facts.items()))), []).append(layer)
     lines = [line for table, layers in shared.items() for line in _folded(", ".join(layers), table)]
     return source.section("What ran, where, and how it was built", "", "run", lines)
-
-
-def _run_table(run: Made) -> list[str]:
-    facts = {
-        "revision": f"`{run.tool.commit}`{' with changes that are not committed' if run.tool.dirty else ''}",
-        "Cargo.lock": f"`sha256:{run.tool.lock_sha256}`",
-        "scale": run.scale,
-        "each process": f"{run.design.sample_size} samples, {run.design.warm_up_s:g} s warm-up, {run.design.measurement_s:g} s measurement",
-        "seed": str(run.design.seed),
-        "compiler": run.build.rustc,
-        "flags": f"`{run.build.flags}`, profile `{run.build.profile}`",
-    }
-    machine = {
-        cells.words(name): cells.plain(value) for name, value in (run.machine.identity | run.machine.recorded).items()
-    }
-    return markdown.table(["", ""], [[name, value] for name, value in (facts | machine).items()])
 
 
 def _engine(source: Source) -> list[str]:

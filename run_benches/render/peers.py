@@ -96,7 +96,10 @@ def _table(source: Source, threads: int, sides: Sequence[PeerRow]) -> Section:
     for of in grouped.values():
         ours = of[0].ours
         body.append(_cells(ours, f"`{ours.operation}/{ours.case}`", "ours", sized))
-        body += [_cells(side.theirs, "the same", _ratio(side), sized) for side in of]
+        for side in of:
+            ratio = figures.factor(side.contrast) if side.contrast else figures.NO_TURNS
+            ratio += {"ours": ", ours faster", "theirs": ", ours slower"}.get(side.faster() or "", "")
+            body.append(_cells(side.theirs, "the same", ratio, sized))
     return Section(threads_on_cores(source.found.machine, threads), [], columns, body)
 
 
@@ -104,10 +107,3 @@ def _cells(row: Row, name: str, ratio: str, sized: bool) -> list[str]:
     size = row.bench.facts.bytes_per_operation
     sizes = [figures.count(size) if size else "not counted"] if sized else []
     return [name, row.subject, row.bench.facts.op, cells.spread(row), ratio, *sizes, cells.allocations(row)]
-
-
-def _ratio(side: PeerRow) -> str:
-    if side.contrast is None:
-        return figures.NO_TURNS
-    verdict = {"ours": ", ours faster", "theirs": ", ours slower"}.get(side.faster() or "", "")
-    return figures.factor(side.contrast) + verdict

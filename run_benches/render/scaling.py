@@ -174,7 +174,12 @@ def _draw(plot: _Plot) -> "Figure":
     if threads and plot.cores:
         axis.axvline(plot.cores, color=PALE, linewidth=1)
         axis.text(plot.cores, 1.0, " cores", transform=axis.get_xaxis_transform(), va="top", ha="left", fontsize=8)
-    _scale(axis, plot)
+    xs = sorted({point.x for line in plot.lines for point in line.points})
+    pictures.logarithmic(axis, figures.amount if threads else figures.time)
+    if xs[0] > 0:
+        axis.set_xscale("log")
+    axis.set_xticks(xs, [figures.round_amount(x) for x in xs])
+    axis.set_xticks([], minor=True)
     axis.set_xlabel(
         plot.words.removeprefix("by ") + ("; hollow: more threads than cores" if threads else ""),
         fontsize=8,
@@ -208,13 +213,3 @@ def _draw_line(axis: "Axes", line: _Line, at: int, throughput: bool) -> None:
             markerfacecolor="none" if point.oversubscribed else colour,
         )
     axis.plot([], [], color=colour, marker=marker, linestyle=style, label=line.label)
-
-
-def _scale(axis: "Axes", plot: _Plot) -> None:
-    """Both axes by tenfolds, but one that begins at none."""
-    xs = sorted({point.x for line in plot.lines for point in line.points})
-    pictures.logarithmic(axis, figures.amount if plot.axis == THREADS else figures.time)
-    if xs[0] > 0:
-        axis.set_xscale("log")
-    axis.set_xticks(xs, [figures.round_amount(x) for x in xs])
-    axis.set_xticks([], minor=True)
