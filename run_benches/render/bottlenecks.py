@@ -184,12 +184,10 @@ def _rule(words: str, looked_at: int, found: _Ranked) -> Rule:
 def next_steps(source: Source) -> list[str]:
     """Returns the section on what to optimise next: the worst of each rule, each with the command that shows where its
     time goes."""
-    body = [
-        [spot.what, spot.told, f"`python3 run-benches.py profile {spot.row}`"]
-        for of_machine in source.found.of_each_machine
-        for rule in rules(of_machine)
-        for spot in rule.found[:WORST]
-    ]
+    body = []
+    for rule in _of_each_machine(source):
+        for spot in rule.found[:WORST]:
+            body.append([spot.what, spot.told, f"`python3 run-benches.py profile {spot.row}`"])
     lines = [f"None of {figures.plural(len(rules(source.found)), 'rule')} names anything."]
     if body:
         lines = markdown.table(["what", "why it is here", "where its time goes"], body)
@@ -197,10 +195,14 @@ def next_steps(source: Source) -> list[str]:
     return source.section("What to optimise next", words, "what to optimise next", lines)
 
 
+def _of_each_machine(source: Source) -> list[Rule]:
+    return [rule for found in source.found.of_each_machine for rule in rules(found)]
+
+
 def section(source: Source) -> list[str]:
     """The page: a table for each rule."""
     found = []
-    for rule in (rule for of_machine in source.found.of_each_machine for rule in rules(of_machine)):
+    for rule in _of_each_machine(source):
         title = f"{rule.words[0].upper()}{rule.words[1:]}"
         if not rule.looked_at:
             found.append(Section(title, [f"{figures.NOT_RUN}: the run has no figure that the rule applies to"]))

@@ -60,6 +60,9 @@ LIMITS = (
 )
 
 
+UNMEASURED = "Our own error rates have not been measured yet: `run-benches.py calibrate`."
+
+
 def counted(rate: Rate) -> str:
     """`0 of 59: at most 5.0 %`, `58 of 59: at least 92 %`, `3 of 59: 1.4 % to 13 %`, or that there is nothing."""
     if rate.at_most is None or rate.at_least is None:

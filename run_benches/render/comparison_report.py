@@ -237,9 +237,8 @@ def _times(row: ComparedRow) -> str:
     """`1.021 -> 1.063 us`: the medians of A and of B over pairs, with a digit more than usual, since they differ by
     little."""
     points = row.pairs or row.screen
-    before, after = (
-        statistics.median(times) for times in ([point.a_ns for point in points], [point.b_ns for point in points])
-    )
+    before = statistics.median(point.a_ns for point in points)
+    after = statistics.median(point.b_ns for point in points)
     factor, unit = figures.time_step(max(before, after))
     return f"{figures.significant(before / factor, 4)} -> {figures.significant(after / factor, 4)} {unit}"
 

@@ -85,11 +85,10 @@ def summary(source: Source) -> list[str]:
     asked += [("{} with indexes", verb, most) for verb in ("read", "create", "mixed")]
     body = []
     for words, verb, indexes in asked:
-        labels = dict.fromkeys(line.label for grid in grids.values() for line in grid if line.operation == verb)
-        for label in labels or [verb.upper()]:
-            found = [
-                next((line.cells.get(indexes) for line in grid if line.label == label), None) for grid in grids.values()
-            ]
+        by_label = [{line.label: line.cells for line in grid if line.operation == verb} for grid in grids.values()]
+        labels = [label for of_verb in by_label for label in of_verb]
+        for label in dict.fromkeys(labels or [verb.upper()]):
+            found = [of_verb.get(label, {}).get(indexes) for of_verb in by_label]
             told = [words.format(label), next((row.bench.facts.op for row in found if row), ""), str(indexes)]
             for row in found:
                 told += [cells.time(source, row, INTEGRATION), cells.rate(row)]

@@ -69,7 +69,7 @@ def forest(comparison: Comparison, path: Path) -> None:
 
 
 def _draw(dots: list[_Dot]) -> "Figure":
-    left, right = (pictures.room(words) for words in ((dot.label for dot in dots), (dot.words for dot in dots)))
+    left, right = pictures.room(dot.label for dot in dots), pictures.room(dot.words for dot in dots)
     figure, (axis,) = pictures.canvas(len(dots) + 1, 1, left=left, top=0.45, right=right)
     for at, dot in enumerate(dots):
         colour, marker = _LOOKS[dot.verdict]

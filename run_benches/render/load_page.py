@@ -184,10 +184,8 @@ def _used(measured: Measured) -> list[str]:
     if measured.first.loop == "open" and seconds:
         offered = figures.amount(measured.first.total.scheduled / seconds)
     bound = ">= " if any(map(load_figures.client_limited, results)) else ""
-    server, client = (
-        [found for result in results if (found := of(result)) is not None]
-        for of in (load_figures.server_cpu_ns, load_figures.client_cpu_ns)
-    )
+    server = [found for result in results if (found := load_figures.server_cpu_ns(result)) is not None]
+    client = [found for result in results if (found := load_figures.client_cpu_ns(result)) is not None]
     demand = max(
         max(result.processes.client_thread_demand, result.processes.busiest_client_thread) for result in results
     )
@@ -270,10 +268,10 @@ def _of_quota(measured: Measured, name: str) -> list[str]:
     rate = median([cell.counts.ok / result.window.seconds for result, cell in pairs])
     kind = load_pictures.kind_of(measured.first)
     found: list[Statistics] = [one for _, cell in pairs if (one := getattr(cell, kind))]
-    times = [
-        figures.time(median(values)) if values else figures.NOT_RUN
-        for values in ([one.mean for one in found], [one.standard_deviation for one in found])
-    ]
+    times = [figures.NOT_RUN] * 2
+    if found:
+        times[0] = figures.time(median([one.mean for one in found]))
+        times[1] = figures.time(median([one.standard_deviation for one in found]))
     used = [
         result.processes.server.seconds / result.window.seconds / limit for result in results if result.processes.server
     ]

@@ -25,6 +25,7 @@ from run_benches.measure.layers import header
 from run_benches.progress import duration
 from run_benches.render import (
     bottlenecks,
+    calibration_report,
     cells,
     conclusions,
     crud,
@@ -224,11 +225,9 @@ def _intervals(found: Findings) -> str:
     if not found.families:
         return "This run is of an older format: its rows took no turns but with their floors, so no other difference is told; times are of processes that ran alone, and rough."
     ran = [family.tuples for family in found.families.values() if family.state == "ran"]
-    tuples = (
-        f"{min(ran)} to {max(ran)} tuples"
-        if ran and min(ran) < max(ran)
-        else figures.plural(max(ran, default=0), "tuple")
-    )
+    tuples = figures.plural(max(ran, default=0), "tuple")
+    if ran and min(ran) < max(ran):
+        tuples = f"{min(ran)} to {max(ran)} tuples"
     return (
         f"Whatever is compared took turns of some milliseconds ({tuples} of {figures.plural(len(found.families), 'family')}); every difference has a 95 % interval over"
         " the tuples. The range beside a time is that of its processes, and no interval."
@@ -237,7 +236,7 @@ def _intervals(found: Findings) -> str:
 
 def _calibration(found: ErrorRates | None) -> str:
     if found is None:
-        return "**Our own error rates have not been measured yet: `run-benches.py calibrate`.** Until then nobody knows how often `compare` is wrong."
+        return f"**{calibration_report.UNMEASURED}** Until then nobody knows how often `compare` is wrong."
     states = [goal.state for goal in found.goals]
     told = ", ".join(
         f"{states.count(state)} {words}"

@@ -58,12 +58,12 @@ def _whole(rungs: Sequence[Rung], clock: str) -> str:
     for rung in reversed(rungs):
         if rung.row.bench.facts.clock == clock and rung.name not in ALONE and rung.row.measured:
             return f"{figures.time(rung.row.measured.middle)} on `{rung.name}`"
-    return "not measured"
+    return figures.NOT_MEASURED
 
 
 def _added_cell(rungs: Sequence[Rung], name: str) -> str:
     if not rungs:
-        return "not measured"
+        return figures.NOT_MEASURED
     rung = next((rung for rung in rungs if rung.name == name), None)
     if rung is None:
         return "does not pass it"

@@ -79,7 +79,7 @@ def _error_rates(source: Source) -> list[str]:
     found, heading = source.calibration, ["## How often our verdicts are wrong", ""]
     if found is None:
         until_then = "Until then nobody knows how often an interval on this page misses the truth."
-        unknown = f"**Our own error rates have not been measured yet: `run-benches.py calibrate`.** {until_then}"
+        unknown = f"**{calibration_report.UNMEASURED}** {until_then}"
         return [*heading, unknown, ""]
     lines = []
     match source.stale.get("calibration", False):
