@@ -1,8 +1,8 @@
-"""The cells of the tables of the performance page: how a row's figures, its circumstances and what is missing are told
-in one cell.
+"""The cells of tables, on the performance page and on the terminal: how a row's figures, its circumstances and what is
+missing are told in one cell.
 
 Why apart from the sections: the same row stands in several tables, and must read the same in each. A cell without a
-figure says why.
+figure says why; on the terminal in a word.
 """
 
 import json

@@ -64,10 +64,9 @@ def _body(
         for count in counts:
             row, loss = line.cells.get(count), line.loss(count)
             told.append(time(row))
-            if line.lacks_a_figure(count) and count:
-                told.append("no figure")
-            elif count:
-                told.append(figures.contrast(loss) if loss else no_turns(row))
+            if count:
+                without = "no figure" if line.lacks_a_figure(count) else no_turns(row)
+                told.append(figures.contrast(loss) if loss else without)
         body.append(told)
     return body
 

@@ -25,14 +25,15 @@ if TYPE_CHECKING:
 def on_terminal(found: Findings) -> Section:
     """A line for each series."""
     lines = []
-    for one in (one for along in found.series.values() for one in along):
-        ends = [(x, row.measured.middle) for x, row in one.rows.items() if row.measured]
-        told = figures.NOT_RUN
-        if ends:
-            both = dict.fromkeys((ends[0], ends[-1]))
-            times = [f"{figures.time(time_ns)} at {figures.round_amount(x)}" for x, time_ns in both]
-            told = f"{', '.join(times)}; {one.words}"
-        lines.append(f"{one.name} by {one.axis}: {told}")
+    for along in found.series.values():
+        for one in along:
+            ends = [(x, row.measured.middle) for x, row in one.rows.items() if row.measured]
+            told = figures.NOT_RUN
+            if ends:
+                both = dict.fromkeys((ends[0], ends[-1]))
+                times = [f"{figures.time(time_ns)} at {figures.round_amount(x)}" for x, time_ns in both]
+                told = f"{', '.join(times)}; {one.words}"
+            lines.append(f"{one.name} by {one.axis}: {told}")
     return Section(LAYER, lines)
 
 
