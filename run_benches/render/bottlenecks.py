@@ -5,13 +5,14 @@ row it can be applied to, and tells how many those were; a rule that finds nothi
 that of the figure that it names.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from run_benches.analysis import figures, ladder, series, workloads
 from run_benches.analysis.findings import Findings
+from run_benches.analysis.held import Held
 from run_benches.analysis.row import OURS, STALLED, Row, stalled_share
 from run_benches.render import cells, conclusions, markdown
+from run_benches.render.section import Section
 from run_benches.render.source import Source
 
 SHARE_OF_A_LAYER = 0.10
@@ -52,97 +53,104 @@ _Ranked = list[tuple[float, Spot]]
 
 def rules(found: Findings) -> list[Rule]:
     """Every rule."""
-    every = (floors_missed, _rungs, _allocations, _stalls, _tails, _growths, _threads)
+    every = (_floors_missed, _rungs, _allocations, _stalls, _tails, _growths, _threads)
     return [rule(found) for rule in every]
 
 
-def floors_missed(found: Findings) -> Rule:
+def missed(found: Findings) -> list[Held]:
+    """The goals that are missed, by the time that an operation has to lose for certain."""
+    return sorted((one for one in found.goals if one.standing == "missed"), key=lambda one: -(one.excess_ns or 0.0))
+
+
+def _floors_missed(found: Findings) -> Rule:
     """Which goals are missed, and by how much time."""
-    judged = [held for held in found.goals if held.judged]
     lost: _Ranked = []
-    for held in judged:
+    for held in missed(found):
         measured, excess_ns = held.row.measured, held.excess_ns
         if measured and excess_ns is not None:
             told = f"{figures.time(excess_ns)} of {figures.time(measured.middle)}; ratio {cells.ratio(held)}, goal {cells.goal(held.goal)}"
-            lost.append((excess_ns, Spot(f"`{held.row.id}`", told, held.row.id)))
-    return _rule("goals missed, by the time an operation has to lose for certain", len(judged), lost)
+            lost.append((excess_ns, _of(held.row, told)))
+    judged = sum(held.judged for held in found.goals)
+    return _rule("goals missed, by the time an operation has to lose for certain", judged, lost)
+
+
+def on_terminal(found: Findings) -> Section:
+    """The goals that are missed; in a narrow terminal the tables have no room for them."""
+    lines = [f"{spot.row}: {spot.told}" for spot in _floors_missed(found).found]
+    return Section("goals missed, by the time to lose for certain", lines)
 
 
 def _rungs(found: Findings) -> Rule:
     shares: _Ranked = []
-    steps = [
-        (request, rungs, rung, share)
-        for request, rungs in found.ladders.items()
-        for rung in rungs
-        if (share := ladder.share(rungs, rung)) is not None
-    ]
-    for request, rungs, rung, share in steps:
-        confidence = ladder.step_confidence(rungs, rung)
-        if share >= SHARE_OF_A_LAYER and rung.step and rung.step.verdict(confidence) == "differ":
-            spot = Spot(
-                f"`{rung.name}` of {request.upper()}",
-                f"{figures.percent(share)}: {cells.added(rung, confidence)}",
-                rung.row.id,
-            )
-            shares.append((share, spot))
+    looked_at = 0
+    for request, rungs in found.ladders.items():
+        for rung in rungs:
+            share, confidence = ladder.share(rungs, rung), ladder.step_confidence(rungs, rung)
+            if share is None:
+                continue
+            looked_at += 1
+            if share >= SHARE_OF_A_LAYER and rung.step and rung.step.verdict(confidence) == "differ":
+                told = f"{figures.percent(share)}: {cells.added(rung, confidence)}"
+                shares.append((share, Spot(f"`{rung.name}` of {request.upper()}", told, rung.row.id)))
     words = f"rungs of the ladder that add at least {figures.percent(SHARE_OF_A_LAYER)} of the request's time on the highest rung of their clock"
-    return _rule(words, len(steps), shares)
+    return _rule(words, looked_at, shares)
 
 
 def _allocations(found: Findings) -> Rule:
-    limited = [
-        (row, row.bench.facts.allocations_at_most, row.bench.allocations_per_operation)
-        for row in found.rows
-        if row.measured
-    ]
-    over = [(row, most, counted) for row, most, counted in limited if most is not None and counted is not None]
-    named = [
-        (counted - most, _of(row, f"{figures.count(counted)} an operation, limit {figures.count(most)}"))
-        for row, most, counted in over
-        if counted > most
-    ]
-    return _rule("rows that allocate more than their limit", len(over), named)
+    over: _Ranked = []
+    looked_at = 0
+    for row in found.rows:
+        most, counted = row.bench.facts.allocations_at_most, row.bench.allocations_per_operation
+        if row.measured is None or most is None or counted is None:
+            continue
+        looked_at += 1
+        if counted > most:
+            told = f"{figures.count(counted)} an operation, limit {figures.count(most)}"
+            over.append((counted - most, _of(row, told)))
+    return _rule("rows that allocate more than their limit", looked_at, over)
 
 
 def _stalls(found: Findings) -> Rule:
     """A share above one is no figure; it stands among the contradictions."""
+    named: _Ranked = []
     shares = [(row, share) for row in found.rows_of(workloads.LAYER) if (share := stalled_share(row)) is not None]
-    named = [(share, _of(row, _stalled(row, share))) for row, share in shares if 0 < share <= 1]
+    for row, share in shares:
+        if 0 < share <= 1:
+            seconds = max(row.bench.measures[STALLED].points)
+            told = f"{figures.percent(share)} of its threads' time: {figures.measure(seconds, 'seconds')} stalled"
+            named.append((share, _of(row, told)))
     return _rule("workloads whose writers the engine stalled, by the share of their time", len(shares), named)
 
 
-def _stalled(row: Row, share: float) -> str:
-    return f"{figures.percent(share)} of its threads' time: {figures.measure(max(row.bench.measures[STALLED].points), 'seconds')} stalled"
-
-
 def _tails(found: Findings) -> Rule:
-    told = [(row, tail) for row in found.rows_of(workloads.LAYER) for tail in workloads.tails(row)]
-    full = [
-        (row, tail, tail.quantiles["p99.9"].middle, tail.quantiles["p50"].middle)
-        for row, tail in told
-        if {"p50", "p99.9"} <= set(tail.quantiles)
-    ]
-    named = [
-        (slow / middle, Spot(f"`{row.id}`, {cells.words(tail.kind)}", _tail(slow, middle), row.id))
-        for row, tail, slow, middle in full
-        if slow / middle >= WORST_TAIL
-    ]
-    return _rule(f"operations whose p99.9 is at least {figures.count(WORST_TAIL)} times their p50", len(full), named)
+    named: _Ranked = []
+    looked_at = 0
+    for row in found.rows_of(workloads.LAYER):
+        for tail in workloads.tails(row):
+            if not {"p50", "p99.9"} <= set(tail.quantiles):
+                continue
+            looked_at += 1
+            slow, middle = tail.quantiles["p99.9"].middle, tail.quantiles["p50"].middle
+            if slow / middle >= WORST_TAIL:
+                told = f"{figures.significant(slow / middle)} times: {figures.time(slow)} over {figures.time(middle)}"
+                named.append((slow / middle, Spot(f"`{row.id}`, {cells.words(tail.kind)}", told, row.id)))
+    return _rule(f"operations whose p99.9 is at least {figures.count(WORST_TAIL)} times their p50", looked_at, named)
 
 
 def _growths(found: Findings) -> Rule:
-    laws = [(one, one.law) for axis in ("records", "sharing") for one in found.series.get(axis, [])]
-    sure = [(one, law, law.low) for one, law in laws if law.low is not None]
-    named = [
-        (low, Spot(f"`{one.name}`, by {series.AXES[one.axis]}", law.words, _last(one)))
-        for one, law, low in sure
-        if low > conclusions.FASTEST_GROWTH
-    ]
-    return _rule(
-        f"times that grow with the data by an exponent above {figures.goal(conclusions.FASTEST_GROWTH)} for certain",
-        len(sure),
-        named,
-    )
+    named: _Ranked = []
+    looked_at = 0
+    for axis in ("records", "sharing"):
+        for one in found.series.get(axis, []):
+            law = one.law
+            if law.low is None:
+                continue
+            looked_at += 1
+            if law.low > conclusions.FASTEST_GROWTH:
+                furthest = list(one.rows.values())[-1]
+                named.append((law.low, Spot(f"`{one.name}`, by {series.AXES[axis]}", law.words, furthest.id)))
+    words = f"times that grow with the data by an exponent above {figures.goal(conclusions.FASTEST_GROWTH)} for certain"
+    return _rule(words, looked_at, named)
 
 
 def _threads(found: Findings) -> Rule:
@@ -166,15 +174,6 @@ def _of(row: Row, told: str) -> Spot:
     return Spot(f"`{row.id}`", told, row.id)
 
 
-def _tail(slow_ns: float, middle_ns: float) -> str:
-    return f"{figures.significant(slow_ns / middle_ns)} times: {figures.time(slow_ns)} over {figures.time(middle_ns)}"
-
-
-def _last(one: series.Series) -> str:
-    """The row at the far end of a series."""
-    return list(one.rows.values())[-1].id
-
-
 def _rule(words: str, looked_at: int, found: _Ranked) -> Rule:
     return Rule(words, looked_at, [spot for _, spot in sorted(found, key=lambda one: -one[0])])
 
@@ -185,35 +184,32 @@ def _rule(words: str, looked_at: int, found: _Ranked) -> Rule:
 def next_steps(source: Source) -> list[str]:
     """Returns the section on what to optimise next: the worst of each rule, each with the command that shows where its
     time goes."""
-    found = [
-        (rule, spot)
-        for of_machine in source.found.of_each_machine
-        for rule in rules(of_machine)
-        for spot in rule.found[:WORST]
-    ]
-    body = [[spot.what, spot.told, f"`python3 run-benches.py profile {spot.row}`"] for _, spot in found]
-    lines = (
-        markdown.table(["what", "why it is here", "where its time goes"], body)
-        if body
-        else [f"None of {figures.plural(len(rules(source.found)), 'rule')} names anything."]
-    )
+    body = []
+    for rule in _of_each_machine(source):
+        for spot in rule.found[:WORST]:
+            body.append([spot.what, spot.told, f"`python3 run-benches.py profile {spot.row}`"])
+    lines = [f"None of {figures.plural(len(rules(source.found)), 'rule')} names anything."]
+    if body:
+        lines = markdown.table(["what", "why it is here", "where its time goes"], body)
     words = f"The worst that each rule names; what a rule names is where time is, not yet why. All of it, and the rules: {source.link('bottlenecks', 'bottlenecks')}."
-    return ["## What to optimise next", "", words, "", *source.block("what to optimise next", lines)]
+    return source.section("What to optimise next", words, "what to optimise next", lines)
+
+
+def _of_each_machine(source: Source) -> list[Rule]:
+    return [rule for found in source.found.of_each_machine for rule in rules(found)]
 
 
 def section(source: Source) -> list[str]:
     """The page: a table for each rule."""
-    lines = [line for of_machine in source.found.of_each_machine for rule in rules(of_machine) for line in _table(rule)]
+    found = []
+    for rule in _of_each_machine(source):
+        title = f"{rule.words[0].upper()}{rule.words[1:]}"
+        if not rule.looked_at:
+            found.append(Section(title, [f"{figures.NOT_RUN}: the run has no figure that the rule applies to"]))
+        elif not rule.found:
+            found.append(Section(title, [f"None of {rule.looked_at}."]))
+        else:
+            body = [[spot.what, spot.told] for spot in rule.found]
+            found.append(Section(title, [f"{len(rule.found)} of {rule.looked_at}."], ["what", "figures"], body))
     words = "Derived from the figures by rules that were stated before the run. What a rule names is where time is, not yet why."
-    return ["# Bottlenecks", "", words, "", *source.block("bottlenecks", lines)]
-
-
-def _table(rule: Rule) -> Iterator[str]:
-    yield from (f"**{rule.words[0].upper()}{rule.words[1:]}**", "")
-    if not rule.looked_at:
-        yield from (f"{figures.NOT_RUN}: the run has no figure that the rule applies to", "")
-    elif not rule.found:
-        yield from (f"None of {rule.looked_at}.", "")
-    else:
-        body = [[spot.what, spot.told] for spot in rule.found]
-        yield from (f"{len(rule.found)} of {rule.looked_at}.", "", *markdown.table(["what", "figures"], body), "")
+    return ["# Bottlenecks", "", words, "", *source.block("bottlenecks", markdown.sections(found))]

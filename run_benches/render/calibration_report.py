@@ -8,7 +8,7 @@ with what it was counted over and how far it may be off.
 from collections.abc import Sequence
 
 from run_benches.analysis import figures
-from run_benches.calibrate.error_rates import Condition, ErrorRates, Planted, Rate
+from run_benches.calibrate.error_rates import ErrorRates, Rate
 from run_benches.render import markdown, terminal
 from run_benches.render.section import Section
 
@@ -60,6 +60,9 @@ LIMITS = (
 )
 
 
+UNMEASURED = "Our own error rates have not been measured yet: `run-benches.py calibrate`."
+
+
 def counted(rate: Rate) -> str:
     """`0 of 59: at most 5.0 %`, `58 of 59: at least 92 %`, `3 of 59: 1.4 % to 13 %`, or that there is nothing."""
     if rate.at_most is None or rate.at_least is None:
@@ -94,10 +97,7 @@ def goals(results: ErrorRates) -> list[str]:
 
 def section(results: ErrorRates) -> list[str]:
     """All that was counted, and what the counts do not say, as lines of Markdown."""
-    lines: list[str] = []
-    for one in reversed(sections(results)[:-1]):
-        lines += [f"**{one.title}**", "", *markdown.table(one.columns, one.body), ""]
-    return [*lines, *(f"* {limit}" for limit in LIMITS), ""]
+    return [*markdown.sections(reversed(sections(results)[:-1])), *(f"* {limit}" for limit in LIMITS), ""]
 
 
 def _census(results: ErrorRates) -> str:
@@ -115,73 +115,41 @@ def _census(results: ErrorRates) -> str:
 
 def sections(results: ErrorRates) -> list[Section]:
     """Returns the tables that have lines, the goals last."""
-    conditions = list(results.conditions.items())
+    unchanged, by_kind, power, found, usual = _by_condition(results)
+    plants = []
+    for one in results.plants:
+        bounds = "" if one.low is None or one.high is None else f" [{100 * one.low:+.1f}, {100 * one.high:+.1f}]"
+        measured = f"{100 * one.size:+.1f} %{bounds}"
+        told = [one.layer, figures.percent(one.share), measured, counted(one.found), counted(one.named), one.row]
+        plants.append(told)
+    goals = [[goal.name, goal.wanted, counted(goal.rate), goal.state] for goal in results.goals]
     tables: list[tuple[str, Sequence[str], list[list[str]]]] = [
-        (
-            "what the usual tools say of the same machine code",
-            USUAL_COLUMNS,
-            [cells for name, one in conditions for cells in _usual_cells(name, one)],
-        ),
-        ("rows made slower", POWER_COLUMNS, [cells for name, one in conditions for cells in _power_cells(name, one)]),
-        (
-            "rows made slower, by the kind of row",
-            FOUND_COLUMNS,
-            [cells for name, one in conditions for cells in _found_cells(name, one)],
-        ),
-        ("real slow-downs", PLANT_COLUMNS, [_plant_cells(one) for one in results.plants]),
-        (
-            "nothing changed, by the kind of row",
-            KIND_COLUMNS,
-            [[name, kind, counted(rate)] for name, one in conditions for kind, rate in one.by_kind.items() if rate.of],
-        ),
-        ("nothing changed", CONDITION_COLUMNS, [_condition_cells(name, one) for name, one in conditions]),
-        ("goals", GOAL_COLUMNS, [[goal.name, goal.wanted, counted(goal.rate), goal.state] for goal in results.goals]),
+        ("what the usual tools say of the same machine code", USUAL_COLUMNS, usual),
+        ("rows made slower", POWER_COLUMNS, power),
+        ("rows made slower, by the kind of row", FOUND_COLUMNS, found),
+        ("real slow-downs", PLANT_COLUMNS, plants),
+        ("nothing changed, by the kind of row", KIND_COLUMNS, by_kind),
+        ("nothing changed", CONDITION_COLUMNS, unchanged),
+        ("goals", GOAL_COLUMNS, goals),
     ]
     return [Section(title, [], columns, body) for title, columns, body in tables if body]
 
 
-def _condition_cells(name: str, one: Condition) -> list[str]:
-    shuffled = "no data" if one.shuffled is None else figures.percent(one.shuffled)
-    return [
-        name,
-        str(one.rounds),
-        counted(one.false_alarms),
-        shuffled,
-        *map(counted, (one.alarming, one.coverage, one.screened, one.contaminated)),
-    ]
-
-
-def _power_cells(name: str, one: Condition) -> list[list[str]]:
-    return [
-        [name, f"{slower} %", counted(power.slower), counted(power.same), counted(power.cannot_tell)]
-        for slower, power in one.power.items()
-        if power.slower.of
-    ]
-
-
-def _found_cells(name: str, one: Condition) -> list[list[str]]:
-    return [
-        [f"{slower} %", name, kind, counted(rate)]
-        for slower in FOUND
-        for kind, rate in one.found.get(slower, {}).items()
-        if rate.of
-    ]
-
-
-def _usual_cells(name: str, one: Condition) -> list[list[str]]:
-    rates = {"run-benches.py compare": one.false_alarms} | one.usual
-    return [
-        [name, tool, counted(rate), figures.percent(rate.count / rate.of)] for tool, rate in rates.items() if rate.of
-    ]
-
-
-def _plant_cells(one: Planted) -> list[str]:
-    bounds = "" if one.low is None or one.high is None else f" [{100 * one.low:+.1f}, {100 * one.high:+.1f}]"
-    return [
-        one.layer,
-        figures.percent(one.share),
-        f"{100 * one.size:+.1f} %{bounds}",
-        counted(one.found),
-        counted(one.named),
-        one.row,
-    ]
+def _by_condition(results: ErrorRates) -> Sequence[list[list[str]]]:
+    """The lines of the tables that have some for each condition."""
+    unchanged, by_kind, power, found, usual = tables = [list[list[str]]() for _ in range(5)]
+    for name, one in results.conditions.items():
+        shuffled = "no data" if one.shuffled is None else figures.percent(one.shuffled)
+        rates = map(counted, (one.alarming, one.coverage, one.screened, one.contaminated))
+        unchanged.append([name, str(one.rounds), counted(one.false_alarms), shuffled, *rates])
+        by_kind += [[name, kind, counted(rate)] for kind, rate in one.by_kind.items() if rate.of]
+        for slower, of in one.power.items():
+            if of.slower.of:
+                power.append([name, f"{slower} %", *map(counted, (of.slower, of.same, of.cannot_tell))])
+        for slower in FOUND:
+            rated = one.found.get(slower, {}).items()
+            found += [[f"{slower} %", name, kind, counted(rate)] for kind, rate in rated if rate.of]
+        for tool, rate in ({"run-benches.py compare": one.false_alarms} | one.usual).items():
+            if rate.of:
+                usual.append([name, tool, counted(rate), figures.percent(rate.count / rate.of)])
+    return tables

@@ -1,18 +1,20 @@
-"""The cells of the tables of the performance page: how a row's figures, its circumstances and what is missing are told
-in one cell.
+"""The cells of tables, on the performance page and on the terminal: how a row's figures, its circumstances and what is
+missing are told in one cell.
 
 Why apart from the sections: the same row stands in several tables, and must read the same in each. A cell without a
-figure says why.
+figure says why; on the terminal in a word.
 """
 
 import json
+from collections.abc import Sequence
+from typing import get_args
 
 from run_benches.analysis import figures
-from run_benches.analysis.contrasts import Contrast
 from run_benches.analysis.held import Held
 from run_benches.analysis.ladder import ALONE, Rung
 from run_benches.analysis.row import Row
 from run_benches.render.source import Source
+from run_benches.store.runs import State
 
 
 def time(source: Source, row: Row | None, layer: str) -> str:
@@ -24,12 +26,27 @@ def spread(row: Row) -> str:
     """The time of one operation with its spread, the clock where it is not that on the wall, and what sets it apart."""
     if row.measured is None:
         return row.why_not
-    return figures.time_spread(row.measured) + clock(row) + (f"; {row.remark}" if row.remark else "")
+    clock = " of CPU" if row.bench.facts.clock == "cpu" else ""
+    return figures.time_spread(row.measured) + clock + (f"; {row.remark}" if row.remark else "")
 
 
-def clock(row: Row) -> str:
-    """The clock, where it is not that on the wall."""
-    return " of CPU" if row.measured and row.bench.facts.clock == "cpu" else ""
+def brief_time(row: Row | None) -> str:
+    """The time of one operation alone, or in a word why there is none; the reason stands elsewhere."""
+    if row is None:
+        return "no such row"
+    if row.measured is None:
+        return no_figure(row)
+    return figures.time(row.measured.middle) + (" CPU" if row.bench.facts.clock == "cpu" else "")
+
+
+def no_figure(row: Row) -> str:
+    """Returns the state of a row without a figure; of one that ran, what it left is invalid."""
+    return "invalid" if row.bench.state == "ran" else words(row.bench.state)
+
+
+def states(found: Sequence[State]) -> str:
+    """Counts how cells ended: `32 ran, 1 not run`."""
+    return ", ".join(f"{found.count(state)} {words(state)}" for state in get_args(State) if state in found) or "none"
 
 
 def rate(row: Row | None) -> str:
@@ -39,26 +56,18 @@ def rate(row: Row | None) -> str:
     return figures.per_second(row.measured.middle, row.bench.facts.unit, row.bench.facts.units_per_operation)
 
 
-def contrast(found: Contrast | None, confidence: float = 0.95) -> str:
-    """Formats how much longer one takes than the other."""
-    return figures.contrast(found, confidence) if found else figures.NO_TURNS
-
-
 def ratio(held: Held) -> str:
-    """The ratio to the floor with its interval, and of what where its turns did not do what its own processes do."""
+    """The ratio to the floor with its interval, and of what where its turns did not do what its own processes do: of a
+    workload a part took turns, each time on a fresh store."""
     found = held.ratio
     if found is None or found.ratio is None or not held.judged:
         return held.why_not
-    return figures.ratio(found.ratio, found.low, found.high) + _turns(held.row)
-
-
-def _turns(row: Row) -> str:
-    """Tells what took turns of a workload: a part of it, each time on a fresh store."""
-    facts, turns = row.bench.facts, row.bench.turns
-    if not facts.workload or not facts.turn_operations:
-        return ""
-    flushed = turns is None or turns.counters is None or turns.counters.get("flushes")
-    return f", in turns of {figures.plural(facts.turn_operations, 'operation')}{'' if flushed else ' without a flush'}"
+    told, facts, turns = figures.ratio(found.ratio, found.low, found.high), held.row.bench.facts, held.row.bench.turns
+    if facts.workload and facts.turn_operations:
+        flushed = turns is None or turns.counters is None or turns.counters.get("flushes")
+        told += f", in turns of {figures.plural(facts.turn_operations, 'operation')}"
+        told += "" if flushed else " without a flush"
+    return told
 
 
 def verdict(held: Held) -> str:
@@ -80,9 +89,9 @@ def step(rung: Rung, confidence: float = 0.95) -> str:
     """Formats what a rung of the ladder takes more than the one below it."""
     if rung.step is None or (added := rung.adds(confidence)) is None:
         return figures.NO_TURNS
-    return (
-        figures.added_estimate(added) if rung.step.verdict(confidence) == "differ" else contrast(rung.step, confidence)
-    )
+    if rung.step.verdict(confidence) == "differ":
+        return figures.added_estimate(added)
+    return figures.contrast(rung.step, confidence)
 
 
 def added(rung: Rung, confidence: float = 0.95) -> str:
@@ -105,23 +114,20 @@ def counters(row: Row) -> str:
     some = {name: value for name, value in counted.items() if isinstance(value, int | float) and value}
     if some and not operations:
         return f"{', '.join(map(words, some))}: of an unknown number of operations"
-    return "; ".join(f"{words(name)} {_counted(name, value / (operations or 1))}" for name, value in some.items())
-
-
-def _counted(name: str, each: float) -> str:
-    return figures.size(each) if name.startswith("bytes") else figures.significant(each)
+    told = []
+    for name, value in some.items():
+        shown = figures.size if name.startswith("bytes") else figures.significant
+        told.append(f"{words(name)} {shown(value / (operations or 1))}")
+    return "; ".join(told)
 
 
 def conditions(row: Row) -> str:
     """Under which conditions a row is measured."""
     facts, refusals = row.bench.facts, row.bench.refusals
-    again = f"run again {len(refusals)} times ({refusals[-1]})" if refusals else None
+    durability = f"durability {facts.durability}" if facts.durability else None
     lanes = f"{row.lanes} lanes" if row.lanes else None
-    return "; ".join(
-        part
-        for part in (facts.data_set, facts.state, facts.durability and f"durability {facts.durability}", lanes, again)
-        if part
-    )
+    again = f"run again {len(refusals)} times ({refusals[-1]})" if refusals else None
+    return "; ".join(filter(None, (facts.data_set, facts.state, durability, lanes, again)))
 
 
 def plain(value: object) -> str:

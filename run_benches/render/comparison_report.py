@@ -99,8 +99,13 @@ def headline(comparison: Comparison) -> str:
             moved = [f"{id} by {_moved(control)}" for id, control in comparison.controls.items() if control.alarm]
             return f"CONTAMINATED: a control moved ({'; '.join(moved)}), so no verdict counts: try again; run-benches.py doctor says what disturbs this machine"
         case "slower":
+            found, blame = comparison.attribution, "no layer is to blame"
+            if found and found.guilty:
+                worst = max(found.rows, key=lambda id: _judgement(comparison.rows[id]).estimate)
+                told = effects.estimated(_judgement(comparison.rows[worst]))
+                blame = f"the layer to blame is {found.guilty} ({told} on {worst})"
             more = f"; and {_more_allocations(comparison)}" if counts["more allocations"] else ""
-            return f"SLOWER: {figures.plural(counts['slower'], 'row')}; {_blame(comparison)}{more}"
+            return f"SLOWER: {figures.plural(counts['slower'], 'row')}; {blame}{more}"
         case "more allocations":
             return f"MORE ALLOCATIONS: {_more_allocations(comparison)}"
         case "invalid":
@@ -158,39 +163,35 @@ def _allocating(comparison: Comparison, verdict: AllocationVerdict) -> list[tupl
     return sorted(found, key=lambda entry: -abs(entry[1].b - entry[1].a))
 
 
-def _blame(comparison: Comparison) -> str:
-    found = comparison.attribution
-    if found is None or found.guilty is None:
-        return "no layer is to blame"
-    worst = max(found.rows, key=lambda id: _judgement(comparison.rows[id]).estimate)
-    return f"the layer to blame is {found.guilty} ({effects.estimated(_judgement(comparison.rows[worst]))} on {worst})"
-
-
 # The sections.
 
 
 def sections(comparison: Comparison, path: Path | None = None) -> Iterator[Section]:
     """All that is told below the headline."""
-    yield Section("compared", _compared(comparison))
+    sides = [_side("A", comparison.a), _side("B", comparison.b)]
+    yield Section("compared", [*sides, f"by: {' '.join(comparison.command)}"])
     doubt = {"contaminated": ", if the controls had been quiet", "unfinished": ", so far"}.get(_ending(comparison), "")
     for verdict in ("slower", "faster"):
         if found := _judged(comparison, verdict):
             yield Section(f"{verdict}{doubt}", [], ROW_COLUMNS, [_cells(id, row) for id, row in found])
     for counted in ALLOCATION_VERDICTS:
-        if allocating := _allocating(comparison, counted):
-            yield Section(
-                counted,
-                ["their limit was passed, which ends a process, so these rows have no times"],
-                COUNTED_COLUMNS,
-                [_count_cells(*one) for one in allocating],
-            )
+        body = []
+        for id, one in _allocating(comparison, counted):
+            change = f"{figures.count(one.a)} -> {figures.count(one.b)}"
+            body.append([id, id.partition("/")[0], change, figures.count(one.at_most)])
+        if body:
+            why = "their limit was passed, which ends a process, so these rows have no times"
+            yield Section(counted, [why], COUNTED_COLUMNS, body)
     if found := _judged(comparison, "can't tell"):
-        body = [[*cells[:3], _needed(row), *cells[3:]] for id, row in found for cells in [_cells(id, row)]]
+        body = []
+        for id, row in found:
+            needed = _judgement(row).pairs_needed
+            cells = _cells(id, row)
+            body.append([*cells[:3], "no number would do" if needed is None else f"about {needed}", *cells[3:]])
         yield Section("can't tell", ["more pairs for these rows: run-benches.py more"], UNTOLD_COLUMNS, body)
     if found := _judged(comparison, "same"):
-        yield Section(
-            f"same{doubt}", [_folded(found)], ROW_COLUMNS, [_cells(id, row) for id, row in found], folded=True
-        )
+        body = [_cells(id, row) for id, row in found]
+        yield Section(f"same{doubt}", [_folded(found)], ROW_COLUMNS, body, folded=True)
     if unjudged := list(_unjudged(comparison)):
         yield Section("not judged", [], UNJUDGED_COLUMNS, unjudged)
     yield Section("controls (A with itself)", _controls(comparison))
@@ -210,10 +211,6 @@ def _judgement(row: ComparedRow) -> Judgement:
     return row.judgement
 
 
-def _compared(comparison: Comparison) -> list[str]:
-    return [_side("A", comparison.a), _side("B", comparison.b), f"by: {' '.join(comparison.command)}"]
-
-
 def _side(letter: str, side: ComparedSide) -> str:
     benches = "" if side.benches_of == side.commit else f", with the benches of {side.benches_of[:9]}"
     settings = "".join(f", {name}={value}" for name, value in side.settings.items())
@@ -224,63 +221,40 @@ def _side(letter: str, side: ComparedSide) -> str:
 def _cells(id: str, row: ComparedRow) -> list[str]:
     judgement = _judgement(row)
     said = effects.verdict(judgement)
-    change = (
-        f"{said} {effects.interval(judgement.low, judgement.high)}"
-        if said.startswith("same (")
-        else effects.estimated(judgement)
-    )
+    change = effects.estimated(judgement)
+    if said.startswith("same ("):
+        change = f"{said} {effects.interval(judgement.low, judgement.high)}"
     p = effects.probability(judgement.p_adjusted) or judgement.stage
-    return [id, change, _times(row), p, str(judgement.pairs), "; ".join(_notes(row))]
-
-
-def _count_cells(id: str, counted: Allocations) -> list[str]:
-    return [
-        id,
-        id.partition("/")[0],
-        f"{figures.count(counted.a)} -> {figures.count(counted.b)}",
-        figures.count(counted.at_most),
-    ]
+    notes = [witnesses.phrase(judgement, row.witness, row.facts)]
+    if judgement.outliers:
+        notes.append(f"{judgement.outliers} of {judgement.pairs} pairs are outliers")
+    if row.refusals:
+        notes.append(f"{figures.plural(len(row.refusals), 'pair')} run again ({row.refusals[-1]})")
+    return [id, change, _times(row), p, str(judgement.pairs), "; ".join(filter(None, notes))]
 
 
 def _times(row: ComparedRow) -> str:
     """`1.021 -> 1.063 us`: the medians of A and of B over pairs, with a digit more than usual, since they differ by
     little."""
     points = row.pairs or row.screen
-    before, after = (
-        statistics.median(times) for times in ([point.a_ns for point in points], [point.b_ns for point in points])
-    )
+    before = statistics.median(point.a_ns for point in points)
+    after = statistics.median(point.b_ns for point in points)
     factor, unit = figures.time_step(max(before, after))
     return f"{figures.significant(before / factor, 4)} -> {figures.significant(after / factor, 4)} {unit}"
 
 
-def _notes(row: ComparedRow) -> Iterator[str]:
-    judgement = _judgement(row)
-    if said := witnesses.phrase(judgement, row.witness, row.facts):
-        yield said
-    if judgement.outliers:
-        yield f"{judgement.outliers} of {judgement.pairs} pairs are outliers"
-    if row.refusals:
-        yield f"{figures.plural(len(row.refusals), 'pair')} run again ({row.refusals[-1]})"
-
-
-def _needed(row: ComparedRow) -> str:
-    needed = _judgement(row).pairs_needed
-    return "no number would do" if needed is None else f"about {needed}"
-
-
 def _folded(same: list[tuple[str, ComparedRow]]) -> str:
-    told = [
-        (judgement.high - judgement.low, id, judgement)
-        for id, row in same
-        if (judgement := _judgement(row)).high is not None and judgement.low is not None
-    ]
-    moved = sum(effects.verdict(_judgement(row)) != "same" for _, row in same)
-    widest = max(told, key=lambda entry: entry[0], default=None)
-    words = (
-        f"; the widest 95 % interval is {effects.interval(widest[2].low, widest[2].high)} on {widest[1]}"
-        if widest
-        else ""
-    )
+    """Counts rows that are the same, with the widest interval among them."""
+    moved, widths = 0, {}
+    for id, row in same:
+        judgement = _judgement(row)
+        moved += effects.verdict(judgement) != "same"
+        if judgement.high is not None and judgement.low is not None:
+            widths[id] = (judgement.high - judgement.low, effects.interval(judgement.low, judgement.high))
+    words = ""
+    if widths:
+        widest = max(widths, key=lambda id: widths[id][0])
+        words = f"; the widest 95 % interval is {widths[widest][1]} on {widest}"
     within = f"; {moved} moved, but within the margin" if moved else ""
     return f"{figures.plural(len(same), 'row')} the same{words}{within}"
 
@@ -328,17 +302,11 @@ def _cost(comparison: Comparison, path: Path | None) -> list[str]:
     rows, design = comparison.rows.values(), comparison.design
     pairs = sum(len(row.screen) + len(row.pairs) + len(row.set_aside) + len(row.earlier) for row in rows)
     checks = sum(len(control.pairs) for control in comparison.controls.values())
-    margins = sorted({row.margin for row in rows})
-    margin = (
-        ""
-        if not margins
-        else f"; margin {_share(margins[0])}" + (f" to {_share(margins[-1])} by row" if len(margins) > 1 else "")
-    )
-    again = (
-        f" ({figures.plural(sum(map(len, design.reruns.values())), 'pair')} run again, for unlike conditions)"
-        if design.reruns
-        else ""
-    )
+    margin = again = ""
+    if margins := sorted({row.margin for row in rows}):
+        margin = f"; margin {_share(margins[0])}" + (f" to {_share(margins[-1])} by row" if len(margins) > 1 else "")
+    if design.reruns:
+        again = f" ({figures.plural(sum(map(len, design.reruns.values())), 'pair')} run again, for unlike conditions)"
     return [
         f"{duration(comparison.seconds)}, {figures.plural(pairs, 'pair')} of rows{again} and {checks} of controls{margin}; seed {design.seed}",
         *_visible(comparison),
@@ -348,13 +316,14 @@ def _cost(comparison: Comparison, path: Path | None) -> list[str]:
 
 
 def _visible(comparison: Comparison) -> Iterator[str]:
+    """Tells which slow-downs the rows with fresh pairs would have shown."""
     design, decided = comparison.design, [row for row in comparison.rows.values() if len(row.pairs) > 1]
     planned = (design.deciding_pairs or 0, design.decided_rows or len(decided))
-    seen = [
-        judge.smallest_visible(judge.scatter([point.effect for point in row.pairs]), *planned, row.margin, design.level)
-        for row in decided
-    ]
-    if decided and max(seen) < math.inf:
+    seen = []
+    for row in decided:
+        scatter = judge.scatter([point.effect for point in row.pairs])
+        seen.append(judge.smallest_visible(scatter, *planned, row.margin, design.level))
+    if seen and max(seen) < math.inf:
         worst = f" to {_share(max(seen))} (in all)" if len(seen) > 1 else ""
         yield f"a slow-down of {_share(statistics.median(seen))} (in half of the rows with fresh pairs){worst} would have been found 4 times out of 5"
 

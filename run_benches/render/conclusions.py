@@ -8,7 +8,7 @@ hold together (`contrasts.joint`). What is not resolved is named as such, with n
 nothing to look at stands on the page of the method, not here.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from run_benches.analysis import figures, ladder, peers, series
@@ -63,27 +63,36 @@ def indexes(found: Findings) -> Conclusion:
     for threads, lines in found.crud.items():
         losses = [(line, loss) for line in lines if (loss := line.loss(most)) is not None]
         looked_at += len(losses)
-        sentences += _indexes_sentence(threads_on_cores(found.machine, threads), most, losses)
+        if told := _by_verdict(losses):
+            crowd = threads_on_cores(found.machine, threads)
+            sentences.append(f"With {figures.plural(most, 'index')} instead of none ({crowd}), {'; '.join(told)}.")
     rule = "for each number of threads, every verb with the most indexes against the same verb with none; the verbs of one number of threads hold together"
     return Conclusion(rule, looked_at, sentences)
 
 
-def _indexes_sentence(crowd: str, most: int, losses: Sequence[tuple[CrudLine, Contrast]]) -> list[str]:
+def _by_verdict(losses: Sequence[tuple[CrudLine, Contrast]]) -> list[str]:
+    """Which verbs take longer, less, or the same; which are not resolved, where anything else is said."""
     confidence = joint(CONFIDENCE, len(losses))
-    told = [(_named(line), loss, loss.verdict(confidence)) for line, loss in losses]
-    certain = [(label, loss.added(confidence)) for label, loss, verdict in told if verdict == "differ"]
-    longer = [f"{label} takes {_size(found)} longer" for label, found in certain if found.middle > 0]
-    shorter = [f"{label} takes {_size(found)} less" for label, found in certain if found.middle < 0]
-    same = [label for label, _, verdict in told if verdict == "same"]
-    unresolved = [label for label, _, verdict in told if verdict == "not resolved"]
-    parts = [*longer, *shorter, *([f"the same within {figures.within_margin()}: {', '.join(same)}"] if same else [])]
-    parts += [f"not resolved: {', '.join(unresolved)}"] if unresolved and parts else []
-    return [f"With {figures.plural(most, 'index')} instead of none ({crowd}), {'; '.join(parts)}."] if parts else []
-
-
-def _named(line: CrudLine) -> str:
-    """`UPDATE (indexed)`: no comma, since verbs are listed."""
-    return f"{line.operation.upper()} ({line.variant})" if line.variant else line.label
+    longer, shorter, same, unresolved = [], [], [], []
+    for line, loss in losses:
+        # `UPDATE (indexed)`: no comma, since verbs are listed.
+        label = f"{line.operation.upper()} ({line.variant})" if line.variant else line.label
+        added = loss.added(confidence)
+        match loss.verdict(confidence):
+            case "differ" if added.middle > 0:
+                longer.append(f"{label} takes {_size(added)} longer")
+            case "differ" if added.middle < 0:
+                shorter.append(f"{label} takes {_size(added)} less")
+            case "same":
+                same.append(label)
+            case "not resolved":
+                unresolved.append(label)
+    told = longer + shorter
+    if same:
+        told.append(f"the same within {figures.within_margin()}: {', '.join(same)}")
+    if unresolved and told:
+        told.append(f"not resolved: {', '.join(unresolved)}")
+    return told
 
 
 def _size(found: Estimate) -> str:
@@ -97,20 +106,19 @@ def _size(found: Estimate) -> str:
 
 def steps(found: Findings) -> Conclusion:
     """The largest step of each request, for each clock."""
-    climbs = [(request, rungs) for request, whole in found.ladders.items() for rungs in _by_clock(whole)]
-    stepping = [rung for _, rungs in climbs for rung in rungs if rung.added is not None]
-    sentences = [words for request, rungs in climbs if (words := _largest(request, rungs)) is not None]
+    stepping, sentences = 0, []
+    for request, whole in found.ladders.items():
+        climbing = [rung for rung in whole if rung.name not in ladder.ALONE and rung.row.measured]
+        for clock in dict.fromkeys(rung.row.bench.facts.clock for rung in climbing):
+            rungs = [rung for rung in climbing if rung.row.bench.facts.clock == clock]
+            stepping += sum(rung.added is not None for rung in rungs)
+            if words := _largest(request, rungs):
+                sentences.append(words)
     rule = (
         f"for each request and clock, the largest step of the ladder that is above none for certain and at least {figures.percent(LARGEST_SHARE)} of"
         " the request on the highest rung of that clock; called the largest where its interval lies above those of all others; the steps of one request and clock hold together"
     )
-    return Conclusion(rule, len(stepping), sentences)
-
-
-def _by_clock(rungs: Sequence[Rung]) -> Iterator[list[Rung]]:
-    climbing = [rung for rung in rungs if rung.name not in ladder.ALONE and rung.row.measured]
-    for clock in dict.fromkeys(rung.row.bench.facts.clock for rung in climbing):
-        yield [rung for rung in climbing if rung.row.bench.facts.clock == clock]
+    return Conclusion(rule, stepping, sentences)
 
 
 def _largest(request: str, rungs: Sequence[Rung]) -> str | None:
@@ -133,11 +141,9 @@ def _largest(request: str, rungs: Sequence[Rung]) -> str | None:
     clock = " of CPU" if largest.row.bench.facts.clock == "cpu" else ""
     of = f"Of the {figures.time(whole.middle)}{clock} of a {request.upper()} on the rung `{rungs[-1].name}`"
     told = figures.added_estimate(added).replace("+", "")  # it is above none
-    lowest = (
-        f"; `{rungs[0].name}`, the lowest rung, takes {figures.time(rungs[0].row.measured.middle)}"
-        if rungs[0].row.measured
-        else ""
-    )
+    lowest = ""
+    if rungs[0].row.measured:
+        lowest = f"; `{rungs[0].name}`, the lowest rung, takes {figures.time(rungs[0].row.measured.middle)}"
     return f"{of}, `{largest.name}` adds {told}, {figures.percent(added.middle / whole.middle)} of it{rank}{lowest}."
 
 
@@ -151,19 +157,19 @@ def threads(found: Findings) -> Conclusion:
         for one in found.series.get(series.THREADS, [])
         if one.layer == series.LAYER and (gain := one.speed_up(SECOND)) is not None
     }
-    verbs = [(verb, gain) for (verb, subject), gain in gains.items() if subject == OURS]
     bare = next((gain for (operation, _), gain in gains.items() if operation == MACHINE), None)
     sentences = []
-    for verb, gain in verbs:
-        beside = [
-            (name, found)
-            for name, found in (("raw RocksDB", gains.get((verb, FLOOR))), ("bare arithmetic", bare))
-            if found
-        ]
+    for (verb, subject), gain in gains.items():
+        others = {"raw RocksDB": gains.get((verb, FLOOR)), "bare arithmetic": bare}
+        beside = [(name, other) for name, other in others.items() if other]
         confidence = joint(CONFIDENCE, 1 + len(beside))
-        words = "".join(f"; {_companion(name, gain, found, confidence)}" for name, found in beside)
-        told = _gain_words(verb, gain, confidence)
-        sentences += [f"{told}{words}."] if told else []
+        told = _gain_words(verb, gain, confidence) if subject == OURS else None
+        if told is None:
+            continue
+        for name, other in beside:
+            both = [one.verdict(confidence) == "differ" and one.ratio(confidence).middle < 1 for one in (gain, other)]
+            told += f"; {name}{' slower, too' if all(both) else ''}: {figures.factor(other, confidence)}"
+        sentences.append(f"{told}.")
     rule = "the rate of two threads over that of one, of each verb, of raw RocksDB doing the same, and of arithmetic without memory or lock; what one sentence says holds together"
     return Conclusion(rule, len(gains), sentences)
 
@@ -181,33 +187,21 @@ def _gain_words(verb: str, gain: Contrast, confidence: float) -> str | None:
             return None
 
 
-def _companion(name: str, gain: Contrast, found: Contrast, confidence: float) -> str:
-    """Tells what a second thread does to something else; `slower, too` where both are."""
-    slower = all(one.verdict(confidence) == "differ" and one.ratio(confidence).middle < 1 for one in (gain, found))
-    return f"{name}{' slower, too' if slower else ''}: {figures.factor(found, confidence)}"
-
-
 # Goals, others, growth, and what contradicts itself.
 
 
 def goals(found: Findings) -> Conclusion:
     """Tells how many goals are met, and which is the farthest from being met."""
     judged = [held for held in found.goals if held.judged]
-    missed = sorted(
-        (held for held in judged if held.standing == "missed"),
-        key=lambda held: (held.ratio.high or 0) / (held.goal or 1) if held.ratio else 0.0,
-    )
-    farthest = (
-        f" Farthest from its goal: `{missed[0].row.id}`, {cells.ratio(missed[0])} where {cells.goal(missed[0].goal)} is the goal: {missed[0].verdict}."
-        if missed
-        else ""
-    )
-    sentences = [f"Of {figures.plural(len(judged), 'goal')}: {counted_goals(judged)}.{farthest}"] if judged else []
-    return Conclusion(
-        "goals are ratios declared beside the row; one is met if the whole interval reaches it, missed if none of it does, and else not shown; the farthest is, by the higher end, the lowest part of its goal",
-        len(judged),
-        sentences,
-    )
+    sentences = []
+    if judged:
+        farthest = ""
+        if missed := [held for held in judged if held.standing == "missed"]:
+            held = min(missed, key=lambda held: (held.ratio.high or 0) / (held.goal or 1) if held.ratio else 0.0)
+            farthest = f" Farthest from its goal: `{held.row.id}`, {cells.ratio(held)} where {cells.goal(held.goal)} is the goal: {held.verdict}."
+        sentences = [f"Of {figures.plural(len(judged), 'goal')}: {counted_goals(judged)}.{farthest}"]
+    rule = "goals are ratios declared beside the row; one is met if the whole interval reaches it, missed if none of it does, and else not shown; the farthest is, by the higher end, the lowest part of its goal"
+    return Conclusion(rule, len(judged), sentences)
 
 
 def others(found: Findings) -> Conclusion:
@@ -220,33 +214,29 @@ def others(found: Findings) -> Conclusion:
 
 def growths(found: Findings) -> Conclusion:
     """Which times grow with the data faster than the engine's tree explains."""
-    laws = [(one, one.law) for axis in ("records", "sharing") for one in found.series.get(axis, [])]
-    sure = [(one, law) for one, law in laws if law.low is not None]
-    faster = sorted(
-        ((one, law) for one, law in sure if (law.low or 0) > FASTEST_GROWTH), key=lambda entry: -(entry[1].low or 0)
-    )
-    told = [f"`{one.name}` {law.words}" for one, law in faster[:1]]
-    more = f" So do {len(faster) - 1} more of {len(sure)}." if len(faster) > 1 else ""
-    sentences = [f"Growing faster with the data than a tree of sorted runs: {told[0]}.{more}"] if told else []
-    if sure and not told:
-        sentences = [f"No time of {len(sure)} grows with the data faster, for certain, than a tree of sorted runs may."]
-    return Conclusion(
-        f"times that grow with records, or with records that share a value, by an exponent above {figures.goal(FASTEST_GROWTH)} for certain",
-        len(sure),
-        sentences,
-    )
+    sure, faster = 0, []
+    for axis in ("records", "sharing"):
+        for one in found.series.get(axis, []):
+            if (low := one.law.low) is not None:
+                sure += 1
+                faster += [(low, f"`{one.name}` {one.law.words}")] if low > FASTEST_GROWTH else []
+    sentences = []
+    if faster:
+        more = f" So do {len(faster) - 1} more of {sure}." if len(faster) > 1 else ""
+        _, fastest = max(faster, key=lambda entry: entry[0])
+        sentences = [f"Growing faster with the data than a tree of sorted runs: {fastest}.{more}"]
+    elif sure:
+        sentences = [f"No time of {sure} grows with the data faster, for certain, than a tree of sorted runs may."]
+    rule = f"times that grow with records, or with records that share a value, by an exponent above {figures.goal(FASTEST_GROWTH)} for certain"
+    return Conclusion(rule, sure, sentences)
 
 
 def against_itself(found: Findings) -> Conclusion:
     """Tells whether figures of this run contradict each other."""
-    against = [(check.rule, len(check.found)) for check in found.checks if check.found]
-    told = "; ".join(f'{count} against "{rule}"' for rule, count in against)
-    sentences = (
-        [f"Figures contradict each other, and are not to be used before that is explained: {told}."] if against else []
-    )
-    return Conclusion(
-        "the cross-checks that found something", sum(check.looked_at for check in found.checks), sentences
-    )
+    told = "; ".join(f'{len(check.found)} against "{check.rule}"' for check in found.checks if check.found)
+    words = f"Figures contradict each other, and are not to be used before that is explained: {told}."
+    looked_at = sum(check.looked_at for check in found.checks)
+    return Conclusion("the cross-checks that found something", looked_at, [words] if told else [])
 
 
 RULES: Sequence[Callable[[Findings], Conclusion]] = (indexes, steps, threads, goals, others, growths, against_itself)
@@ -257,34 +247,25 @@ RULES: Sequence[Callable[[Findings], Conclusion]] = (indexes, steps, threads, go
 
 def section(source: Source) -> list[str]:
     """Returns the section that the page opens with."""
-    found = [
-        sentence
-        for of_machine in source.found.of_each_machine
-        for one in conclusions(of_machine)
-        for sentence in one.sentences
-    ]
-    lines = [f"* {sentence}" for sentence in found] or [f"{figures.NOT_RUN}: no rule found anything in this run"]
+    lines = []
+    for of_machine in source.found.of_each_machine:
+        for one in conclusions(of_machine):
+            lines += [f"* {sentence}" for sentence in one.sentences]
+    lines = lines or [f"{figures.NOT_RUN}: no rule found anything in this run"]
     words = f"Sentences made from the figures by rules that were stated before; an interval stands in brackets. The rules stand under {source.link('method', 'method')}."
-    return ["## What was found", "", words, "", *source.block("what was found", lines)]
+    return source.section("What was found", words, "what was found", lines)
 
 
 def rules(source: Source) -> list[str]:
     """Every rule, how much it looked at, and how much it said."""
-    found = [
-        (one, sum(each.looked_at for each in (one, *more)), sum(len(each.sentences) for each in (one, *more)))
-        for one, *more in zip(*map(conclusions, source.found.of_each_machine), strict=True)
-    ]
-    body = [
-        [one.rule, str(looked_at) if looked_at else f"{figures.NOT_RUN}: nothing to look at", str(sentences)]
-        for one, looked_at, sentences in found
-    ]
+    body = []
+    for of_machines in zip(*map(conclusions, source.found.of_each_machine), strict=True):
+        looked_at = sum(one.looked_at for one in of_machines)
+        sentences = sum(len(one.sentences) for one in of_machines)
+        told = str(looked_at) if looked_at else f"{figures.NOT_RUN}: nothing to look at"
+        body.append([of_machines[0].rule, told, str(sentences)])
     words = (
         "What is not resolved makes no sentence. Where a rule speaks of several figures, their intervals hold together."
     )
-    return [
-        "## The rules of what was found",
-        "",
-        words,
-        "",
-        *source.block("rules", markdown.table(["rule", "figures>", "sentences>"], body)),
-    ]
+    lines = markdown.table(["rule", "figures>", "sentences>"], body)
+    return source.section("The rules of what was found", words, "rules", lines)

@@ -182,10 +182,6 @@ class Rendered:
         return self.page.parent / folder_of(self.page.name)
 
     @property
-    def _beside(self) -> list[str]:
-        return [file for file in self.texts if file.startswith(f"{self.beside.name}/")]
-
-    @property
     def folder(self) -> Path:
         """Where the pictures lie."""
         return self.beside / PICTURES
@@ -204,7 +200,8 @@ class Rendered:
             raise UserError(
                 f"cannot write {shown(self.page)}: {error.strerror}; make room or give another --output"
             ) from error
-        others = f" and {figures.plural(len(self._beside), 'page')} in {shown(self.beside)}"
+        beside = sum(file.startswith(f"{self.beside.name}/") for file in self.texts)
+        others = f" and {figures.plural(beside, 'page')} in {shown(self.beside)}"
         print(
             f"wrote {shown(self.page)}{others} from {self._sources}; drew {figures.plural(len(drawn), 'picture')} of {len(self.pictures)}"
         )
@@ -214,10 +211,14 @@ class Rendered:
 
     def show_changes(self) -> int:
         """Prints what `write` would change, as a diff."""
-        changes = [line for file, text in self.texts.items() for line in self._changes(file, text)]
-        faults = [*self._picture_faults(), *self._screenshot_faults(), *self._stray_faults()]
+        told: list[str] = []
+        for file, text in self.texts.items():
+            path = self.page.parent / file
+            stored, rendered = _stored(path).splitlines(), text.splitlines()
+            told += difflib.unified_diff(stored, rendered, shown(path), f"{shown(path)} (rendered)", lineterm="")
+        told += self._faults_beside()
         print(
-            "\n".join([*changes, *faults])
+            "\n".join(told)
             or f"{shown(self.page)}, its pages and pictures are what {self._sources} says: nothing would change"
         )
         return Exit.FINE
@@ -238,9 +239,7 @@ class Rendered:
         lines = next(iter(self.texts.values())).count("\n")
         if lines > MOST_LINES:
             yield f"{shown(self.page)} has {lines} lines, and {MOST_LINES} are the most: what is not needed there belongs on another page"
-        yield from self._picture_faults()
-        yield from self._screenshot_faults()
-        yield from self._stray_faults()
+        yield from self._faults_beside()
 
     def _text_fault(self, path: Path, text: str) -> Iterator[str]:
         if not path.exists():
@@ -253,18 +252,13 @@ class Rendered:
                 yield f"{where} is not what {self._sources} says\n  expected: {right}\n  found:    {wrong}"
                 return
 
-    def _changes(self, file: str, text: str) -> Iterator[str]:
-        path = self.page.parent / file
-        yield from difflib.unified_diff(
-            _stored(path).splitlines(), text.splitlines(), shown(path), f"{shown(path)} (rendered)", lineterm=""
-        )
-
-    def _picture_faults(self) -> Iterator[str]:
-        return (
-            f"{shown(self.folder / picture.file)} {fault}"
-            for picture in self.pictures
-            if (fault := picture.fault(self.folder))
-        )
+    def _faults_beside(self) -> Iterator[str]:
+        """Those of pictures, and of what lies beside the pages."""
+        for picture in self.pictures:
+            if fault := picture.fault(self.folder):
+                yield f"{shown(self.folder / picture.file)} {fault}"
+        yield from self._screenshot_faults()
+        yield from (f"{shown(stray)} belongs to no page any more" for stray in self._strays())
 
     def _screenshot_faults(self) -> Iterator[str]:
         return (
@@ -273,28 +267,22 @@ class Rendered:
             if (fault := picture.fault())
         )
 
-    def _stray_faults(self) -> Iterator[str]:
-        return (f"{shown(stray)} belongs to no page any more" for stray in self._strays())
-
     def _strays(self) -> list[Path]:
-        """Returns the files that an earlier rendering left beside these pages."""
-        wanted = {self.page.parent / file for file in self.texts} | {
-            self.folder / picture.file for picture in self.pictures
-        }
+        """Returns the files that an earlier rendering left beside these pages: those with marks of what is rendered."""
+        wanted = {self.page.parent / file for file in self.texts}
+        wanted |= {self.folder / picture.file for picture in self.pictures}
         lying = sorted([*self.beside.glob("*.md"), *self.folder.glob("*.svg")])
-        return [path for path in lying if path not in wanted and _ours(path)]
+        marks = ("<!-- BEGIN ", SEALED)
+        return [path for path in lying if path not in wanted and any(mark in _stored(path) for mark in marks)]
 
     @property
     def _sources(self) -> str:
         return " with ".join(map(shown, self.sources))
 
     def _again(self) -> str:
-        named = " --screenshots" if any(picture.fault() for picture in self.screenshots) else ""
-        named = (
-            named
-            if _is_reference(self.sources[0])
-            else f" {shlex.quote(shown(self.sources[0]))} --output {shlex.quote(shown(self.page))}"
-        )
+        named = f" {shlex.quote(shown(self.sources[0]))} --output {shlex.quote(shown(self.page))}"
+        if _is_reference(self.sources[0]):
+            named = " --screenshots" if any(picture.fault() for picture in self.screenshots) else ""
         return f"python3 run-benches.py document{named}"
 
 
@@ -306,12 +294,9 @@ def _readme(calibration: ErrorRates | None) -> str:
         raise UserError(
             f"{shown(README)} has no block for what the calibration says: <!-- BEGIN calibration: .. --> to <!-- END calibration -->"
         )
-    found = (
-        "Our own error rates have not been measured yet."
-        if calibration is None
-        else calibration_report.sentence(calibration)
-    )
-    origin = "not measured" if calibration is None else page_method.calibration_origin(calibration)
+    found, origin = "Our own error rates have not been measured yet.", "not measured"
+    if calibration:
+        found, origin = calibration_report.sentence(calibration), page_method.calibration_origin(calibration)
     return before + "\n".join(marked("calibration", origin, [found])).rstrip("\n") + "\n" + after
 
 
@@ -320,11 +305,6 @@ def _stored(path: Path) -> str:
         return path.read_bytes().decode("utf-8", errors="replace") if path.exists() else ""
     except OSError as error:
         raise UserError(f"cannot read {shown(path)}: {error.strerror}") from error
-
-
-def _ours(path: Path) -> bool:
-    """Returns whether a file bears the marks of what is rendered here."""
-    return any(mark in _stored(path) for mark in ("<!-- BEGIN ", SEALED))
 
 
 def _block_around(lines: Sequence[str], number: int) -> str:

@@ -33,11 +33,8 @@ NOT_JUDGED = {
 def explain(comparison: Comparison, word: str) -> str:
     """Why the rows that `word` names got their verdicts."""
     selection.check_rows([word], list(comparison.rows))
-    return "\n".join(
-        "\n".join(_row(comparison, id, row)) + "\n"
-        for id, row in comparison.rows.items()
-        if selection.matches(id, word)
-    )
+    told = [_row(comparison, id, row) for id, row in comparison.rows.items() if selection.matches(id, word)]
+    return "\n".join("\n".join(lines) + "\n" for lines in told)
 
 
 def _row(comparison: Comparison, id: str, row: ComparedRow) -> Iterator[str]:
@@ -53,13 +50,18 @@ def _row(comparison: Comparison, id: str, row: ComparedRow) -> Iterator[str]:
     yield f"one operation {row.facts.op}; a change is that of B ({comparison.b.name}) against A ({comparison.a.name}), + is slower"
     if comparison.outcome == "contaminated":
         yield "A control moved in this comparison, so this verdict does not count."
-    yield from _margin(row)
+    points = row.pairs or row.screen
+    margin_ns = row.margin * statistics.median(point.a_ns for point in points) if points else 0.0
+    raised = 0.9 < margin_ns < 1.1
+    where = "raised to 1 ns, the least that is told" if raised else "the margin of this row, and never under 1 ns"
+    yield f"Margin: a change within +-{100 * row.margin:.1f} % ({figures.time(margin_ns)} here) counts as the same; {where}."
     yield "In the plots `o` is a pair, a digit as many, `#` ten or more; ( and ) are the margin, | is no change."
     yield from _screen(row, judgement)
     if judgement.stage != "screen":
         yield from _decision(comparison, id, row, judgement)
     yield from _conditions(comparison.design, id, row)
-    yield from _modes(judgement)
+    if judgement.outliers:
+        yield f"Outliers: {judgement.outliers} of {judgement.pairs} pairs lie beyond 10 scaled deviations; they count like the others."
     yield from _counts(row, judgement)
     yield f"What would change it: {_otherwise(comparison.design, row, judgement)}"
 
@@ -69,17 +71,6 @@ def _allocations(comparison: Comparison, id: str, counted: Allocations) -> Itera
     yield f"The layer is {id.partition('/')[0]}; A is {comparison.a.name}, B is {comparison.b.name}."
     yield "The limit stands beside the row in its bench. A process that passes it ends, so the row has no times; both sides were counted on one thread."
     yield "Rule: the counts decide, which noise cannot touch; only more allocations are a failure. Other counts, or another limit, would change it."
-
-
-def _margin(row: ComparedRow) -> Iterator[str]:
-    points = row.pairs or row.screen
-    margin_ns = row.margin * statistics.median(point.a_ns for point in points) if points else 0.0
-    where = (
-        "raised to 1 ns, the least that is told"
-        if 0.9 < margin_ns < 1.1
-        else "the margin of this row, and never under 1 ns"
-    )
-    yield f"Margin: a change within +-{100 * row.margin:.1f} % ({figures.time(margin_ns)} here) counts as the same; {where}."
 
 
 def _screen(row: ComparedRow, judgement: Judgement) -> Iterator[str]:
@@ -93,11 +84,9 @@ def _screen(row: ComparedRow, judgement: Judgement) -> Iterator[str]:
 
 
 def _decision(comparison: Comparison, id: str, row: ComparedRow, judgement: Judgement) -> Iterator[str]:
-    clear = (
-        f", after which rows that are clear end ({figures.percent(judge.EARLY_SHARE)} of each level)"
-        if judgement.stage == "early look"
-        else ""
-    )
+    clear = ""
+    if judgement.stage == "early look":
+        clear = f", after which rows that are clear end ({figures.percent(judge.EARLY_SHARE)} of each level)"
     yield f"Decision: {figures.plural(judgement.pairs, 'fresh pair')}{clear}, each with both sides linked anew in a random order. Their changes, sorted:"
     yield from _plotted(row.pairs, row.margin)
     yield f"  Estimate {effects.change(judgement.estimate)}: the median of the averages of every two pairs (Hodges-Lehmann); no pair is dropped."
@@ -165,32 +154,20 @@ def _same_interval(judgement: Judgement) -> str:
 def _conditions(design: ComparisonDesign, id: str, row: ComparedRow) -> Iterator[str]:
     conditions = [point.unlike for point in row.pairs or row.screen if point.unlike]
     if conditions:
-        largest = (
-            max((side[at] for side in conditions if at < len(side)), key=abs, default=0.0) for at in range(len(UNLIKE))
-        )
-        told = ", ".join(
-            f"{name} {figures.percent(value) if at == 0 else f'{value:+.0f}'}"
-            for at, (name, value) in enumerate(zip(UNLIKE, largest, strict=True))
-        )
-        yield f"Conditions: the largest differences between the two sides of a pair (B less A): {told}."
-    again = (design.reruns or {}).get(id, [])
-    if again:
-        numbers = ", ".join(map(str, again))
-        aside = (
-            f"; what they said before: {', '.join(effects.change(point.effect) for point in row.set_aside)}"
-            if row.set_aside
-            else ""
-        )
+        told = []
+        for at, name in enumerate(UNLIKE):
+            largest = max((side[at] for side in conditions if at < len(side)), key=abs, default=0.0)
+            told.append(f"{name} {figures.percent(largest) if at == 0 else f'{largest:+.0f}'}")
+        yield f"Conditions: the largest differences between the two sides of a pair (B less A): {', '.join(told)}."
+    if again := (design.reruns or {}).get(id, []):
+        numbers, aside = ", ".join(map(str, again)), ""
+        if row.set_aside:
+            aside = f"; what they said before: {', '.join(effects.change(point.effect) for point in row.set_aside)}"
         yield f"Run again: pair {numbers}, as their sides met unlike conditions, which was decided before anybody looked at times{aside}."
     if row.refusals:
         yield f"Run again, since the engine refused an operation: {'; '.join(row.refusals)}."
     if row.earlier:
         yield f"Earlier tries: {figures.plural(len(row.earlier), 'pair')}, which do not count here: each try is judged by its own pairs, at half the level of the last."
-
-
-def _modes(judgement: Judgement) -> Iterator[str]:
-    if judgement.outliers:
-        yield f"Outliers: {judgement.outliers} of {judgement.pairs} pairs lie beyond 10 scaled deviations; they count like the others."
 
 
 def _counts(row: ComparedRow, judgement: Judgement) -> Iterator[str]:
@@ -220,12 +197,10 @@ def _otherwise(design: ComparisonDesign, row: ComparedRow, judgement: Judgement)
         case "can't tell":
             needed = judgement.pairs_needed
             if needed is None:
-                return (
-                    f"no number of pairs that one would wait for: the change is too near to the margin (by {points})."
-                )
-            return (
-                f"about {needed} pairs instead of {judgement.pairs}, if they scatter as these did: run-benches.py more."
-            )
+                why = f"the change is too near to the margin (by {points})"
+                return f"no number of pairs that one would wait for: {why}."
+            pairs = f"about {needed} pairs instead of {judgement.pairs}"
+            return f"{pairs}, if they scatter as these did: run-benches.py more."
 
 
 def _level(design: ComparisonDesign, row: ComparedRow) -> float:

@@ -15,7 +15,7 @@ from run_benches.errors import Exit, UserError
 from run_benches.render import pictures
 from run_benches.render.pictures import Picture
 from run_benches.stats.judge import Verdict
-from run_benches.store.comparisons import ComparedRow, Comparison
+from run_benches.store.comparisons import Comparison
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,7 +52,13 @@ def forest(comparison: Comparison, path: Path) -> None:
         raise Nothing(
             "a control moved, so no verdict of this comparison counts, and none is drawn; try again", Exit.NOTHING
         )
-    dots = [dot for id, row in comparison.rows.items() if (dot := _dot(id, row))]
+    dots = []
+    for id, row in comparison.rows.items():
+        found = row.judgement
+        if found is None or found.verdict not in _LOOKS or found.low is None or found.high is None:
+            continue
+        change, low, high = (100 * effects.share(effect) for effect in (found.estimate, found.low, found.high))
+        dots.append(_Dot(id, found.verdict, change, low, high, 100 * row.margin, effects.estimated(found)))
     if not dots:
         raise Nothing("no row is slower, faster or can't be told, so there is nothing to draw", Exit.NOTHING)
     shown = sorted(dots, key=lambda dot: -abs(dot.change))[:MOST]
@@ -62,16 +68,8 @@ def forest(comparison: Comparison, path: Path) -> None:
     files.write(path, pictures.drawn(Picture(path.stem, alt, shown, _draw)))
 
 
-def _dot(id: str, row: ComparedRow) -> _Dot | None:
-    found = row.judgement
-    if found is None or found.verdict not in _LOOKS or found.low is None or found.high is None:
-        return None
-    change, low, high = (100 * effects.share(effect) for effect in (found.estimate, found.low, found.high))
-    return _Dot(id, found.verdict, change, low, high, 100 * row.margin, effects.estimated(found))
-
-
 def _draw(dots: list[_Dot]) -> "Figure":
-    left, right = (pictures.room(words) for words in ((dot.label for dot in dots), (dot.words for dot in dots)))
+    left, right = pictures.room(dot.label for dot in dots), pictures.room(dot.words for dot in dots)
     figure, (axis,) = pictures.canvas(len(dots) + 1, 1, left=left, top=0.45, right=right)
     for at, dot in enumerate(dots):
         colour, marker = _LOOKS[dot.verdict]

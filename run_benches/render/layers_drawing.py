@@ -54,7 +54,11 @@ def svg() -> str:
         Layer("RocksDB", "memtables, sorted files, log; called by storage alone"),
     ]
     height = _y(len(layers)) + 122
-    parts = [*_head(layers, height), *_headings(), *_rows(layers), *_rail(layers), *_floors(layers), *_flow(height)]
+    parts = [*_head(layers, height), *_headings(), *_rows(layers), *_rail(layers)]
+    for row, layer in enumerate(layers):
+        if layer.name in FLOORS:
+            parts += _box("floor", _FLOORS, _y(row) + 1, FLOORS[layer.name])
+    parts += _flow(height)
     return "\n".join([*parts, "</svg>", ""])
 
 
@@ -160,12 +164,6 @@ def _rail(layers: Sequence[Layer]) -> Iterator[str]:
     yield f'  <path class="rail" d="M{_LADDER} {min(at)} V{max(at)}"/>'
     for y, names in at.items():
         yield f'  <circle class="rung" cx="{_LADDER}" cy="{y}" r="5"/><text class="code" x="{_LADDER + 12}" y="{y + 4}">{", ".join(names)}</text>'
-
-
-def _floors(layers: Sequence[Layer]) -> Iterator[str]:
-    for row, layer in enumerate(layers):
-        if layer.name in FLOORS:
-            yield from _box("floor", _FLOORS, _y(row) + 1, FLOORS[layer.name])
 
 
 def _flow(height: int) -> Iterator[str]:

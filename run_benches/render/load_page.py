@@ -12,7 +12,7 @@ from typing import Any
 from run_benches.analysis import figures, load_figures
 from run_benches.analysis.figures import Spread
 from run_benches.analysis.load_figures import Measured
-from run_benches.render import load_pictures, markdown
+from run_benches.render import cells, load_pictures, markdown
 from run_benches.render.pictures import Picture
 from run_benches.render.source import PICTURES, revision
 from run_benches.stats import estimates
@@ -71,57 +71,43 @@ def page(run: LoadRun, drawn: Sequence[Picture]) -> str:
 
 def body(run: LoadRun, drawn: Sequence[Picture]) -> list[str]:
     """All that the page says of the figures, without its title."""
-    lines = [*_not_run(run), *_validity(run), *_cpu(run, drawn), *_servers(run), *_quotas(run)]
+    missing = [f"* **{name}**: {why}" for name, why in load_figures.not_run(run)]
+    missing = missing or ["Nothing: every scenario and every operation that was planned was run."]
+    missing += [] if run.complete else ["", "The run was interrupted."]
+    lines = ["## What was not run", "", *missing, ""]
+    lines += [*_validity(run), *_cpu(run, drawn), *_servers(run), *_quotas(run)]
     for number, one in enumerate(load_figures.measured(run), start=1):
         lines += _scenario(one, [picture for picture in drawn if picture.name.startswith(f"load-{number}-")])
     return lines
 
 
-def _not_run(run: LoadRun) -> list[str]:
-    missing = load_figures.not_run(run)
-    lines = [f"* **{name}**: {why}" for name, why in missing] or [
-        "Nothing: every scenario and every operation that was planned was run."
-    ]
-    interrupted = [] if run.complete else ["", "The run was interrupted."]
-    return ["## What was not run", "", *lines, *interrupted, ""]
-
-
 def _validity(run: LoadRun) -> list[str]:
-    body: dict[tuple[str, ...], list[int]] = {}
+    repeats: dict[tuple[str, ...], list[int]] = {}
     for name, cell in run.scenarios.items():
         result = cell.read()
-        validity = result.validity.replace("_", " ") if result else cell.state.replace("_", " ")
-        rules = "; ".join(result.broken) or "none" if result else ""
-        outcomes = (
-            "; ".join(f"{_objective(judged)}: **{judged.outcome.replace('_', ' ')}**" for judged in result.objectives)
-            if result
-            else ""
-        )
-        line = (
-            load_figures.shared_name(name, result),
-            f"**{validity}**",
-            rules,
-            outcomes or ("none declared" if result else figures.NOT_RUN),
-        )
-        body.setdefault(line, []).append(result.scenario.repeat or 1 if result else 1)
-    names = Counter(name for name, *_ in body)
-    lines = [
-        [f"{name}, repeat {', '.join(map(str, repeats))}" if names[name] > 1 else name, *rest]
-        for (name, *rest), repeats in body.items()
+        told = [cells.words(cell.state), "", figures.NOT_RUN]
+        if result:
+            outcomes = [f"{_objective(judged)}: **{cells.words(judged.outcome)}**" for judged in result.objectives]
+            told = [
+                cells.words(result.validity),
+                "; ".join(result.broken) or "none",
+                "; ".join(outcomes) or "none declared",
+            ]
+        validity, *rest = told
+        line = (load_figures.shared_name(name, result), f"**{validity}**", *rest)
+        repeats.setdefault(line, []).append(result.scenario.repeat or 1 if result else 1)
+    names = Counter(name for name, *_ in repeats)
+    body = [
+        [f"{name}, repeat {', '.join(map(str, numbers))}" if names[name] > 1 else name, *rest]
+        for (name, *rest), numbers in repeats.items()
     ]
     explained = (
         "`valid`: all rules hold. `client bound`: the client was the bottleneck, so the throughput is a lower bound, or was late in the tail, which is then its own. `quota not binding`: the server did not use what it "
         "was given, so the figures are not those of that quota. `inconclusive`: it ended before "
         "it had measured what was planned. `invalid`: a rule is broken, and the figures below are shown only to say why."
     )
-    return [
-        "## Whether to believe it",
-        "",
-        *markdown.table(["scenario", "validity", "broken rules", "objectives"], lines),
-        "",
-        explained,
-        "",
-    ]
+    table = markdown.table(["scenario", "validity", "broken rules", "objectives"], body)
+    return ["## Whether to believe it", "", *table, "", explained, ""]
 
 
 def _objective(judged: Judged) -> str:
@@ -129,11 +115,7 @@ def _objective(judged: Judged) -> str:
     ((kind, limits),) = objective["bound"].items()
     words, shown = _bound(kind, limits)
     stage = f"stage {objective['stage']}" if "stage" in objective else ""
-    of = (
-        objective.get("operation")
-        or stage
-        or " and ".join(one.replace("_", " ") for one in objective.get("classes", []))
-    )
+    of = objective.get("operation") or stage or " and ".join(map(cells.words, objective.get("classes", [])))
     measured = "nothing measured" if judged.measured is None else f"measured {shown(judged.measured)}"
     return f"{of}: {words}, {measured}" if of else f"{words}, {measured}"
 
@@ -145,37 +127,27 @@ def _bound(kind: str, limits: Any) -> tuple[str, Callable[[float], str]]:
             return f"at least {figures.round_amount(limits)} right answers a second", figures.amount
         case "failures_at_most":
             return f"at most {limits * 100:g} % of requests without a right answer", figures.percent
-        case "response":
-            return f"p{limits['quantile'] * 100:g} at most {limits['at_most_ms']:g} ms", _milliseconds
-        case "lag":
+        case "response" | "lag" | "last_lag":
+            way = {
+                "response": "",
+                "lag": " from an append or a message to each subscriber",
+                "last_lag": " from a message to its last subscriber",
+            }[kind]
             return (
-                f"p{limits['quantile'] * 100:g} from an append or a message to each subscriber at most {limits['at_most_ms']:g} ms",
-                _milliseconds,
+                f"p{limits['quantile'] * 100:g}{way} at most {limits['at_most_ms']:g} ms",
+                lambda value: figures.time(value * 1e6),
             )
-        case "last_lag":
-            return (
-                f"p{limits['quantile'] * 100:g} from a message to its last subscriber at most {limits['at_most_ms']:g} ms",
-                _milliseconds,
-            )
-        case "refused_at_least":
-            return f"at least {limits * 100:g} % refused", figures.percent
-        case "refused_at_most":
-            return f"at most {limits * 100:g} % refused", figures.percent
+        case "refused_at_least" | "refused_at_most":
+            return f"{cells.words(kind).removeprefix('refused ')} {limits * 100:g} % refused", figures.percent
         case "goodput":
             # A number in results of before.
             stages = " and ".join(map(str, limits.get("of_stages") or [limits["of_stage"]]))
-            return (
-                f"at least {limits['at_least'] * 100:g} % of the right answers a second of stage {stages}",
-                figures.percent,
-            )
+            words = f"at least {limits['at_least'] * 100:g} % of the right answers a second of stage {stages}"
+            return words, figures.percent
         case "growth":
             return f"growth of {limits['of']} at most {limits['at_most'] * 100:g} %", figures.percent
         case _:
-            return kind.replace("_", " "), figures.amount
-
-
-def _milliseconds(value: float) -> str:
-    return figures.time(value * 1e6)
+            return cells.words(kind), figures.amount
 
 
 def _cpu(run: LoadRun, drawn: Sequence[Picture]) -> list[str]:
@@ -193,32 +165,38 @@ def _cpu(run: LoadRun, drawn: Sequence[Picture]) -> list[str]:
         "client thread, used or ready>",
     ]
     pictures = [f"![{picture.alt}]({PICTURES}/{picture.file})" for picture in drawn if picture.name == "load-cpu"]
-    return ["## Throughput and CPU", "", _SPREAD, "", *markdown.table(columns, body), "", *pictures, ""]
+    return ["## Throughput and CPU", "", *_table(_SPREAD, columns, body), *pictures, ""]
+
+
+def _table(words: str, columns: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:
+    """A table below its words."""
+    return [words, "", *markdown.table(columns, body), ""]
+
+
+def _titles(quantiles: Sequence[float]) -> list[str]:
+    return [f"p{quantile * 100:g}>" for quantile in quantiles]
 
 
 def _used(measured: Measured) -> list[str]:
     results = measured.results
-    validity = ", ".join(dict.fromkeys(result.validity.replace("_", " ") for result in results))
+    validity = ", ".join(dict.fromkeys(cells.words(result.validity) for result in results))
+    seconds, offered = measured.first.window.arrivals_seconds, "closed loop"
+    if measured.first.loop == "open" and seconds:
+        offered = figures.amount(measured.first.total.scheduled / seconds)
     bound = ">= " if any(map(load_figures.client_limited, results)) else ""
-    server, client = (
-        [found for result in results if (found := of(result)) is not None]
-        for of in (load_figures.server_cpu_ns, load_figures.client_cpu_ns)
-    )
+    server = [found for result in results if (found := load_figures.server_cpu_ns(result)) is not None]
+    client = [found for result in results if (found := load_figures.client_cpu_ns(result)) is not None]
     demand = max(
         max(result.processes.client_thread_demand, result.processes.busiest_client_thread) for result in results
     )
     return [
-        *(
-            measured.name,
-            validity,
-            _offered(measured.first),
-            bound + _spread([result.throughput for result in results], figures.amount_spread),
-        ),
-        *(
-            _spread(server, figures.time_spread),
-            _spread(client, figures.time_spread),
-            _spread([1e9 / found for found in server], figures.amount_spread),
-        ),
+        measured.name,
+        validity,
+        offered,
+        bound + _spread([result.throughput for result in results], figures.amount_spread),
+        _spread(server, figures.time_spread),
+        _spread(client, figures.time_spread),
+        _spread([1e9 / found for found in server], figures.amount_spread),
         figures.percent(demand),
     ]
 
@@ -226,15 +204,11 @@ def _used(measured: Measured) -> list[str]:
 def _servers(run: LoadRun) -> list[str]:
     """Returns the section on what a request costs servers over one database, and the database: beside one server in the
     same repeat, since they take turns."""
-    found = [one for one in load_figures.measured(run) if one.first.scenario.data.storage]
-    body = [
-        _of_servers(
-            one, next(first for first in found if first.first.scenario.data.storage == one.first.scenario.data.storage)
-        )
-        for one in found
-    ]
-    if not body:
-        return []
+    alone: dict[object, Measured] = {}
+    body = []
+    for one in load_figures.measured(run):
+        if storage := one.first.scenario.data.storage:
+            body.append(_of_servers(one, alone.setdefault(storage, one)))
     columns = [
         "scenario",
         "servers>",
@@ -245,30 +219,19 @@ def _servers(run: LoadRun) -> list[str]:
         "CPU of the database per right answer>",
         "beside one server>",
     ]
-    return ["## Servers over one database", "", _SERVERS, "", *markdown.table(columns, body), ""]
+    return ["## Servers over one database", "", *_table(_SERVERS, columns, body)] if body else []
 
 
 def _of_servers(measured: Measured, alone: Measured) -> list[str]:
-    def beside(of: Callable[[LoadResult], float | None]) -> str:
-        both = zip(map(of, measured.results), map(of, alone.results))
-        ratio = estimates.ratio([one / other for one, other in both if one and other])
-        return (
-            ""
-            if measured is alone
-            else figures.NOT_RUN
-            if ratio is None
-            else figures.ratio(ratio.middle, ratio.low, ratio.high)
-        )
-
-    told = [*measured.first.brokers[:1]]
-    cells = []
+    database = next((f"{one.program} {one.version}" for one in measured.first.brokers), figures.NOT_RUN)
+    told = [measured.name, str(measured.first.scenario.load.servers), database, str(len(measured.results))]
     for of in (load_figures.server_cpu_ns, load_figures.database_cpu_ns):
-        cells += [
-            _spread([value for result in measured.results if (value := of(result)) is not None], figures.time_spread),
-            beside(of),
-        ]
-    database = f"{told[0].program} {told[0].version}" if told else figures.NOT_RUN
-    return [measured.name, str(measured.first.scenario.load.servers), database, str(len(measured.results)), *cells]
+        ours, others = (list(map(of, one.results)) for one in (measured, alone))
+        ratio = estimates.ratio([one / other for one, other in zip(ours, others) if one and other])
+        beside = figures.ratio(ratio.middle, ratio.low, ratio.high) if ratio else figures.NOT_RUN
+        told.append(_spread([value for value in ours if value is not None], figures.time_spread))
+        told.append("" if measured is alone else beside)
+    return told
 
 
 def _quotas(run: LoadRun) -> list[str]:
@@ -280,8 +243,6 @@ def _quotas(run: LoadRun) -> list[str]:
         if one.first.quota
         for cell in one.first.cells
     ]
-    if not body:
-        return []
     columns = [
         "scenario",
         "repeats>",
@@ -292,26 +253,25 @@ def _quotas(run: LoadRun) -> list[str]:
         "p50>",
         "mean>",
         "deviation>",
-    ]
-    columns += [
-        *(f"p{quantile * 100:g}>" for quantile in QUOTA_QUANTILES),
+        *_titles(QUOTA_QUANTILES),
         "failed>",
         "share used>",
         "throttled periods>",
     ]
-    return ["## Under quotas", "", _QUOTAS, "", *markdown.table(columns, body), ""]
+    return ["## Under quotas", "", *_table(_QUOTAS, columns, body)] if body else []
 
 
 def _of_quota(measured: Measured, name: str) -> list[str]:
     results, limit = measured.results, measured.first.scenario.load.server_cpus
     assert limit
-    cells = [cell for result in results for cell in result.cells if cell.operation == name]
-    rate = median([cell.counts.ok / result.window.seconds for result, cell in zip(results, cells, strict=True)])
-    found: list[Statistics] = [one for cell in cells if (one := getattr(cell, load_pictures.kind_of(measured.first)))]
-    times = [
-        figures.time(median(values)) if values else figures.NOT_RUN
-        for values in ([one.mean for one in found], [one.standard_deviation for one in found])
-    ]
+    pairs = [(result, cell) for result in results for cell in result.cells if cell.operation == name]
+    rate = median([cell.counts.ok / result.window.seconds for result, cell in pairs])
+    kind = load_pictures.kind_of(measured.first)
+    found: list[Statistics] = [one for _, cell in pairs if (one := getattr(cell, kind))]
+    times = [figures.NOT_RUN] * 2
+    if found:
+        times[0] = figures.time(median([one.mean for one in found]))
+        times[1] = figures.time(median([one.standard_deviation for one in found]))
     used = [
         result.processes.server.seconds / result.window.seconds / limit for result in results if result.processes.server
     ]
@@ -320,10 +280,8 @@ def _of_quota(measured: Measured, name: str) -> list[str]:
     return [
         *(measured.name, str(len(results)), f"{limit:g}", name, figures.amount(rate), figures.amount(rate / limit)),
         *(_median_of(found, 0.5), *times, *(_median_of(found, quantile) for quantile in QUOTA_QUANTILES)),
-        *(
-            str(sum(sum(cell.counts.failed.values()) for cell in cells)),
-            figures.percent(median(used)) if used else figures.NOT_MEASURED,
-        ),
+        str(sum(sum(cell.counts.failed.values()) for _, cell in pairs)),
+        figures.percent(median(used)) if used else figures.NOT_MEASURED,
         figures.NOT_MEASURED if None in throttled else f"{sum(filter(None, throttled))} of {periods:.0f}",
     ]
 
@@ -342,21 +300,13 @@ def _spread(values: Sequence[float], shown: Callable[[Spread], str]) -> str:
     return shown(found) if found else figures.NOT_RUN
 
 
-def _offered(result: LoadResult) -> str:
-    seconds = result.window.arrivals_seconds
-    return figures.amount(result.total.scheduled / seconds) if result.loop == "open" and seconds else "closed loop"
-
-
 def _scenario(measured: Measured, drawn: Sequence[Picture]) -> list[str]:
     name, result = measured.name, measured.first
     load = result.scenario.load
-    offered = load.schedule
-    how = (
-        "an open loop: response times run from when a request should have started"
-        if offered
-        else "a closed loop: service times alone, from the start of each request"
-    )
-    said = f"{result.scenario.about or name}. {how[0].upper()}{how[1:]}. {figures.plural(load.connections, 'connection')}, window of {figures.time(result.window.seconds * 1e9)}"
+    how = "A closed loop: service times alone, from the start of each request"
+    if load.schedule:
+        how = "An open loop: response times run from when a request should have started"
+    said = f"{result.scenario.about or name}. {how}. {figures.plural(load.connections, 'connection')}, window of {figures.time(result.window.seconds * 1e9)}"
     kind = load_pictures.kind_of(result)
     columns = [
         "operation",
@@ -365,56 +315,48 @@ def _scenario(measured: Measured, drawn: Sequence[Picture]) -> list[str]:
         "min>",
         "mean>",
         "deviation>",
-        *(f"p{quantile * 100:g}>" for quantile in QUANTILES),
+        *_titles(QUANTILES),
         "max>",
         "body bytes/s>",
     ]
-    cells = [cell for cell in result.cells if cell.state == "ran"]
-    body = [_operation(cell, kind, result.window.seconds) for cell in cells]
-    pictures = [line for picture in drawn for line in (f"![{picture.alt}]({PICTURES}/{picture.file})", "")]
-    table = [*markdown.table(columns, body), "", _LEGEND, "", *_repeats(measured, kind)]
+    ran = [cell for cell in result.cells if cell.state == "ran"]
+    body = []
+    for cell in ran:
+        found: Statistics | None = getattr(cell, kind)
+        times = [figures.NOT_RUN] * 3
+        if found:
+            times = [figures.time(value) for value in (found.min, found.mean, found.standard_deviation)]
+        rate, received = cell.counts.ok / result.window.seconds, "0 B/s"
+        if cell.body_bytes_received:
+            received = figures.rate(1e9 * result.window.seconds / cell.body_bytes_received, "bytes")
+        quantiles = [_quantile(found, quantile) for quantile in QUANTILES]
+        told = [cell.operation, str(cell.counts.ok), figures.amount(rate), *times, *quantiles]
+        body.append([*told, _latest(found), received])
+    lines = [f"## {name}", "", *_table(f"{said}.", columns, body), _LEGEND, "", *_repeats(measured, kind)]
+    for picture in drawn:
+        lines += [f"![{picture.alt}]({PICTURES}/{picture.file})", ""]
+    lines += [*_accounts(ran, result), *_failures(ran), ""]
     of_streams = [*_events(result), *_stages(result), *_deliveries(result), *_multicasts(result), *_promises(result)]
-    return [
-        f"## {name}",
-        "",
-        f"{said}.",
-        "",
-        *table,
-        *pictures,
-        *_accounts(cells, result),
-        *_failures(cells),
-        "",
-        *of_streams,
-    ]
+    return lines + of_streams
 
 
 def _events(result: LoadResult) -> list[str]:
     """Events of a stream apart from requests; CPU for each of them, where all requests append."""
     of = {operation.name: operation.events for operation in result.scenario.operations}
-    counted = [
-        (cell, events) for cell in result.cells if cell.state == "ran" and (events := of[cell.operation]) is not None
-    ]
-    if not counted:
+    body, total = [], 0
+    for cell in result.cells:
+        events = of[cell.operation] if cell.state == "ran" else None
+        if events is not None:
+            rates = [
+                figures.amount(count / result.window.seconds) for count in (cell.counts.ok, cell.counts.ok * events)
+            ]
+            body.append([cell.operation, *rates])
+            total += cell.counts.ok * events
+    if not body:
         return []
-    body = [
-        [
-            cell.operation,
-            figures.amount(cell.counts.ok / result.window.seconds),
-            figures.amount(cell.counts.ok * events / result.window.seconds),
-        ]
-        for cell, events in counted
-    ]
-    lines = [
-        "Events that were acknowledged:",
-        "",
-        *markdown.table(["operation", "requests/s>", "events/s>"], body),
-        "",
-    ]
-    server, total = (
-        result.processes.server_throughout or result.processes.server,
-        sum(cell.counts.ok * events for cell, events in counted),
-    )
-    if len(counted) < len(result.cells) or server is None or not total:
+    lines = _table("Events that were acknowledged:", ["operation", "requests/s>", "events/s>"], body)
+    server = result.processes.server_throughout or result.processes.server
+    if len(body) < len(result.cells) or server is None or not total:
         return lines
     both = f"CPU for each event: server {figures.time(server.seconds / total * 1e9)}, client {figures.time(result.processes.client.seconds / total * 1e9)}."
     return [*lines, both, ""]
@@ -427,7 +369,6 @@ def _stages(result: LoadResult) -> list[str]:
     for number, (declared, stage) in enumerate(zip(result.scenario.load.stages, result.stages, strict=True), start=1):
         total, service = stage.total, stage.cells[0].service if len(stage.cells) == 1 else None
         counts = (total.sent, total.ok, total.refused, sum(total.failed.values()), total.censored)
-        quantiles = [_quantile(service, quantile) for quantile in SPREAD_QUANTILES]
         body.append(
             [
                 str(number),
@@ -435,7 +376,7 @@ def _stages(result: LoadResult) -> list[str]:
                 figures.time(stage.window.seconds * 1e9),
                 figures.amount(stage.throughput),
                 *map(str, counts),
-                *quantiles,
+                *(_quantile(service, quantile) for quantile in SPREAD_QUANTILES),
             ]
         )
     columns = [
@@ -448,9 +389,9 @@ def _stages(result: LoadResult) -> list[str]:
         "refused>",
         "failed>",
         "censored>",
-        *(f"p{quantile * 100:g}>" for quantile in SPREAD_QUANTILES),
+        *_titles(SPREAD_QUANTILES),
     ]
-    return ["Stages, one after the other on one server:", "", *markdown.table(columns, body), ""]
+    return _table("Stages, one after the other on one server:", columns, body)
 
 
 def _deliveries(result: LoadResult) -> list[str]:
@@ -459,14 +400,8 @@ def _deliveries(result: LoadResult) -> list[str]:
     body = []
     for declared, kind in zip(result.scenario.subscribers, result.subscribers.kinds, strict=True):
         counts = (declared["count"], kind.due, kind.lag.count if kind.lag else 0, kind.missing, kind.repeated)
-        body.append(
-            [
-                f"`{declared['path']}`",
-                *map(str, counts),
-                *(_quantile(kind.lag, quantile) for quantile in SPREAD_QUANTILES),
-                _latest(kind.lag),
-            ]
-        )
+        quantiles = [_quantile(kind.lag, quantile) for quantile in SPREAD_QUANTILES]
+        body.append([f"`{declared['path']}`", *map(str, counts), *quantiles, _latest(kind.lag)])
     columns = [
         "subscribers",
         "number>",
@@ -474,15 +409,10 @@ def _deliveries(result: LoadResult) -> list[str]:
         "samples>",
         "missing>",
         "repeated>",
-        *(f"p{quantile * 100:g}>" for quantile in SPREAD_QUANTILES),
+        *_titles(SPREAD_QUANTILES),
         "max>",
     ]
-    return [
-        "Deliveries, from the intended start of an append to each subscriber:",
-        "",
-        *markdown.table(columns, body),
-        "",
-    ]
+    return _table("Deliveries, from the intended start of an append to each subscriber:", columns, body)
 
 
 def _multicasts(result: LoadResult) -> list[str]:
@@ -504,36 +434,26 @@ def _multicasts(result: LoadResult) -> list[str]:
     ]
     beyond = found.by_fan_out[-2].up_to if len(found.by_fan_out) > 1 else None
     for of in found.by_fan_out:
-        targets = (
-            f"of up to {of.up_to} targets"
-            if of.up_to is not None
-            else "of more targets"
-            if beyond is None
-            else f"of more than {beyond} targets"
-        )
-        lags.append((f"the last {targets}", of.answered, of.received, of.last_lag))
-    times = [
-        [
-            to,
-            str(answered),
-            str(received),
-            figures.time(lag.mean) if lag else figures.NOT_RUN,
-            *(_quantile(lag, at) for at in MESSAGE_QUANTILES),
-            _latest(lag),
-        ]
-        for to, answered, received, lag in lags
-    ]
+        targets = "more targets" if beyond is None else f"more than {beyond} targets"
+        if of.up_to is not None:
+            targets = f"up to {of.up_to} targets"
+        lags.append((f"the last of {targets}", of.answered, of.received, of.last_lag))
+    times = []
+    for to, answered, received, lag in lags:
+        mean = figures.time(lag.mean) if lag else figures.NOT_RUN
+        quantiles = [_quantile(lag, at) for at in MESSAGE_QUANTILES]
+        times.append([to, str(answered), str(received), mean, *quantiles, _latest(lag)])
     return [
-        *(
+        *_table(
             "Messages, counted where they arrive: the targets are those of the answers, received is what subscribers have.",
-            "",
+            columns,
+            [[str(found.answered), *counts.values(), rate, cpu]],
         ),
-        *markdown.table(columns, [[str(found.answered), *counts.values(), rate, cpu]]),
-        *("", "From the intended start of a request to the arrival of its message (lag):", ""),
-        *markdown.table(
-            ["to", "messages>", "received>", "mean>", *(f"p{at * 100:g}>" for at in MESSAGE_QUANTILES), "max>"], times
+        *_table(
+            "From the intended start of a request to the arrival of its message (lag):",
+            ["to", "messages>", "received>", "mean>", *_titles(MESSAGE_QUANTILES), "max>"],
+            times,
         ),
-        "",
     ]
 
 
@@ -551,26 +471,17 @@ _PROMISES = {
 def _promises(result: LoadResult) -> list[str]:
     if result.promises is None:
         return []
-    body = [
-        [words, str(kept.checked), str(kept.wrong)]
-        for name, words in _PROMISES.items()
-        if (kept := result.promises.get(name))
-    ]
-    kills = (
-        [
-            f"The server was killed {figures.plural(len(result.kills), 'time')}, with {', '.join(map(str, result.kills))} requests in flight.",
-            "",
-        ]
-        if result.kills
-        else []
-    )
-    return [
-        *kills,
-        "What was read back after the window, held against what was acknowledged:",
-        "",
-        *markdown.table(["promise", "checked>", "wrong>"], body),
-        "",
-    ]
+    body = []
+    for name, words in _PROMISES.items():
+        if kept := result.promises.get(name):
+            body.append([words, str(kept.checked), str(kept.wrong)])
+    kills: list[str] = []
+    if result.kills:
+        in_flight = ", ".join(map(str, result.kills))
+        times = figures.plural(len(result.kills), "time")
+        kills = [f"The server was killed {times}, with {in_flight} requests in flight.", ""]
+    words = "What was read back after the window, held against what was acknowledged:"
+    return kills + _table(words, ["promise", "checked>", "wrong>"], body)
 
 
 def _repeats(measured: Measured, kind: str) -> list[str]:
@@ -581,43 +492,15 @@ def _repeats(measured: Measured, kind: str) -> list[str]:
         pairs = [(result, cell) for result in measured.results for cell in result.cells if cell.operation == name]
         found: list[Statistics] = [one for _, cell in pairs if (one := getattr(cell, kind))]
         rates = _spread([cell.counts.ok / result.window.seconds for result, cell in pairs], figures.amount_spread)
-        body.append(
-            [
-                name,
-                rates,
-                _spread([one.mean for one in found], figures.time_spread),
-                *(_quantile_spread(found, quantile) for quantile in SPREAD_QUANTILES),
-            ]
-        )
-    columns = ["operation", "ok/s>", "mean>", *(f"p{quantile * 100:g}>" for quantile in SPREAD_QUANTILES)]
+        told = [name, rates, _spread([one.mean for one in found], figures.time_spread)]
+        for quantile in SPREAD_QUANTILES:
+            values = [value for one in found if (value := load_figures.at(one, quantile)[1]) is not None]
+            unknown = {text for one in found if (text := _quantile(one, quantile)) in (TOO_FEW, BEYOND)}
+            told.append(", ".join(sorted(unknown)) or _spread(values, figures.time_spread))
+        body.append(told)
+    columns = ["operation", "ok/s>", "mean>", *_titles(SPREAD_QUANTILES)]
     words = f"The table above is of the first of {len(measured.results)} repeats, each of processes of its own. Of all of them, the median (least to most):"
-    return [words, "", *markdown.table(columns, body), ""]
-
-
-def _quantile_spread(found: Sequence[Statistics], quantile: float) -> str:
-    values = [value for one in found if (value := load_figures.at(one, quantile)[1]) is not None]
-    unknown = {text for one in found if (text := _quantile(one, quantile)) in (TOO_FEW, BEYOND)}
-    return ", ".join(sorted(unknown)) or _spread(values, figures.time_spread)
-
-
-def _operation(cell: Operation, kind: str, seconds: float) -> list[str]:
-    found: Statistics | None = getattr(cell, kind)
-    times = (
-        [figures.time(value) for value in (found.min, found.mean, found.standard_deviation)]
-        if found
-        else [figures.NOT_RUN] * 3
-    )
-    received = figures.rate(1e9 * seconds / cell.body_bytes_received, "bytes") if cell.body_bytes_received else "0 B/s"
-    quantiles = [_quantile(found, quantile) for quantile in QUANTILES]
-    return [
-        cell.operation,
-        str(cell.counts.ok),
-        figures.amount(cell.counts.ok / seconds),
-        *times,
-        *quantiles,
-        _latest(found),
-        received,
-    ]
+    return _table(words, columns, body)
 
 
 def _latest(found: Statistics | None) -> str:
@@ -633,7 +516,7 @@ def _quantile(found: Statistics | None, quantile: float) -> str:
     return BEYOND if value is None else figures.time(value)
 
 
-def _accounts(cells: Sequence[Operation], result: LoadResult) -> list[str]:
+def _accounts(ran: Sequence[Operation], result: LoadResult) -> list[str]:
     weights = {operation.name: operation.weight for operation in result.scenario.operations}
     refuses = result.total.refused > 0
     columns = [
@@ -648,43 +531,25 @@ def _accounts(cells: Sequence[Operation], result: LoadResult) -> list[str]:
         "failed>",
         "censored>",
     ]
-    rows = [(cell.operation, cell.counts) for cell in cells]
-    shares = [
-        (weights[name] / sum(weights.values()), one.scheduled / max(1, result.total.scheduled)) for name, one in rows
-    ]
-    body = [
-        [
-            name,
-            *map(figures.percent, of),
-            *map(
-                str,
-                (
-                    one.scheduled,
-                    one.dropped,
-                    one.sent,
-                    one.ok,
-                    *([one.refused] if refuses else []),
-                    sum(one.failed.values()),
-                    one.censored,
-                ),
-            ),
-        ]
-        for (name, one), of in zip(rows, shares, strict=True)
-    ]
-    return ["What became of every request:", "", *markdown.table(columns, body), ""]
-
-
-def _failures(cells: Sequence[Operation]) -> list[str]:
     body = []
-    for cell in cells:
+    for cell in ran:
+        one = cell.counts
+        declared = weights[cell.operation] / sum(weights.values())
+        shares = [figures.percent(declared), figures.percent(one.scheduled / max(1, result.total.scheduled))]
+        counts = [one.scheduled, one.dropped, one.sent, one.ok, *([one.refused] if refuses else [])]
+        counts += [sum(one.failed.values()), one.censored]
+        body.append([cell.operation, *shares, *map(str, counts)])
+    return _table("What became of every request:", columns, body)
+
+
+def _failures(ran: Sequence[Operation]) -> list[str]:
+    body = []
+    for cell in ran:
         for failure, number in cell.counts.failed.items():
             took = cell.failed_service.get(failure)
             times = [figures.time(took.mean), figures.time(took.max)] if took else [figures.NOT_RUN] * 2
             body.append([cell.operation, failure, str(number), figures.percent(number / cell.counts.sent), *times])
     if not body:
         return ["No request failed."]
-    return [
-        "Failures by class:",
-        "",
-        *markdown.table(["operation", "class", "requests>", "of those sent>", "mean>", "max>"], body),
-    ]
+    columns = ["operation", "class", "requests>", "of those sent>", "mean>", "max>"]
+    return ["Failures by class:", "", *markdown.table(columns, body)]

@@ -10,17 +10,17 @@ beyond it has no figure in the run, and none here (T8).
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from run_benches.analysis import figures
-from run_benches.analysis.figures import Spread
 from run_benches.analysis.findings import Findings
 from run_benches.analysis.row import OURS, Row
-from run_benches.analysis.workloads import LAYER, QUANTILES, Tail, measures, tails
-from run_benches.render import cells, markdown, pictures
+from run_benches.analysis.workloads import LAYER, QUANTILES, measures, tails
+from run_benches.render import cells, markdown, page_layer, pictures
 from run_benches.render.pictures import PALE, SERIES, Picture, threads_on_cores
+from run_benches.render.section import Section
 from run_benches.render.source import Source
 from run_benches.store.runs import Measure
 
@@ -29,32 +29,62 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+# Its table on the terminal.
+
+COLUMNS = (
+    "row",
+    "rate>",
+    "of",
+    "p50>",
+    "p99>?",
+    "slowest>?",
+    "p95>?",
+    "p99.9>?",
+    "threads>?",
+)
+
+
+def on_terminal(found: Findings, layer: str) -> Section:
+    """A line for each kind of operation, or one for a workload that times none by itself."""
+    shown, title = page_layer.unfolded(found, layer)
+    body = []
+    for row in shown:
+        facts, measured = row.bench.facts, row.measured
+        name, threads = row.id.partition("/")[2], str(facts.threads)
+        rate = cells.no_figure(row)
+        if measured:
+            rate = figures.rate(measured.middle, facts.unit, facts.units_per_operation)
+        of_row = tails(row)
+        for tail in of_row:
+            p50, p95, p99, p999 = (
+                figures.time(tail.quantiles[q].middle) if q in tail.quantiles else "too few" for q, *_ in QUANTILES
+            )
+            slowest = figures.time(tail.slowest_ns)
+            body.append([name, rate, cells.words(tail.kind), p50, p99, slowest, p95, p999, threads])
+        if not of_row:
+            body.append([name, rate, "all", *["not timed"] * 5, threads])
+    return Section(title, [], COLUMNS, body)
+
+
 # Its page.
 
 
 def page(source: Source) -> list[str]:
     """The page: rates, latencies with their picture, measures, and what lacks a figure."""
-    rows = source.found.rows_of(LAYER)
+    head, rows = [f"# {LAYER}", "", *source.words(LAYER)], source.found.rows_of(LAYER)
     if not rows:
-        return [f"# {LAYER}", "", *source.words(LAYER), *source.block(LAYER, [source.missing(LAYER)])]
-    ran, absent = [row for row in rows if row.measured], [row for row in rows if row.measured is None]
-    lines = [*_rates(source, ran), *_measures(ran), *_absences(absent)]
-    tables_of_latencies = _latencies([row for row in ran if tails(row)])
-    latencies = [
-        "## Latencies",
-        "",
-        _WORDS,
-        "",
-        *source.block(f"{LAYER} latencies", tables_of_latencies),
-        *source.picture(_PICTURE),
-    ]
-    return [
-        f"# {LAYER}",
-        "",
-        *source.words(LAYER),
-        *source.block(LAYER, lines),
-        *(latencies if tables_of_latencies else []),
-    ]
+        return [*head, *source.block(LAYER, [source.missing(LAYER)])]
+    absent: dict[str, list[str]] = {}
+    for row in rows:
+        if row.measured is None:
+            absent.setdefault(row.why_not, []).append(f"`{row.id}`")
+    ran = [row for row in rows if row.measured]
+    lines = markdown.sections([*_rates(source, ran), *_measures(ran)])
+    lines += [f"* {', '.join(ids)}: {reason}" for reason, ids in absent.items()]
+    head += source.block(LAYER, lines)
+    if table := _latencies(ran):
+        head += source.section("Latencies", _WORDS, f"{LAYER} latencies", table) + source.picture(_PICTURE)
+    return head
 
 
 _WORDS = (
@@ -64,15 +94,8 @@ _WORDS = (
 )
 
 
-def _absences(rows: Sequence[Row]) -> list[str]:
-    """Lists what has no figure, by the reason."""
-    reasons = dict.fromkeys(row.why_not for row in rows)
-    return [f"* {', '.join(f'`{row.id}`' for row in rows if row.why_not == reason)}: {reason}" for reason in reasons]
-
-
-def _rates(source: Source, rows: Sequence[Row]) -> list[str]:
+def _rates(source: Source, rows: Sequence[Row]) -> Iterator[Section]:
     """Rates by the number of threads and by unit, which share no column."""
-    lines: list[str] = []
     for threads, unit in sorted({(row.bench.facts.threads, row.bench.facts.unit) for row in rows}):
         columns = [
             "row, and what one operation is",
@@ -81,49 +104,34 @@ def _rates(source: Source, rows: Sequence[Row]) -> list[str]:
             "time of one operation>",
         ]
         body = [
-            [cells.named(row), cells.conditions(row), cells.rate(row), cells.time(source, row, LAYER)]
+            [cells.named(row), cells.conditions(row), cells.rate(row), cells.spread(row)]
             for row in rows
             if (row.bench.facts.threads, row.bench.facts.unit) == (threads, unit)
         ]
-        lines += [
-            f"**{threads_on_cores(source.found.machine, threads)}, counted in {unit}**",
-            "",
-            *markdown.table(columns, body),
-            "",
-        ]
-    return lines
+        yield Section(f"{threads_on_cores(source.found.machine, threads)}, counted in {unit}", [], columns, body)
 
 
-def _measures(rows: Sequence[Row]) -> list[str]:
-    """Lists what else was measured: in a column what many rows have, in a line of its own what few do."""
-    found = {row.id: measures(row) for row in rows if measures(row)}
+def _measures(rows: Sequence[Row]) -> Iterator[Section]:
+    """Lists what else was measured: in a column what many rows have, in a line of its own what few do. A row that has
+    no such figure (a reader has no write amplification) says so."""
+    found = {row.id: of_row for row in rows if (of_row := measures(row))}
     counts = Counter((name, measure.unit) for of_row in found.values() for name, measure in of_row.items())
     shared = [named for named, count in counts.items() if 2 * count >= len(found)]
-    lines: list[str] = []
+    together, rare = [], []
+    for id, of_row in found.items():
+        told = [f"`{id}`", str(max(len(measure.points) for measure in of_row.values()))]
+        for name, unit in shared:
+            one = of_row.get(name)
+            told.append(_value(one) if one and one.unit == unit else "no figure")
+        together.append(told)
+        for name, one in of_row.items():
+            if (name, one.unit) not in shared:
+                rare.append([f"`{id}`", cells.words(name), _value(one)])
     if shared:
         columns = ["row", "processes>", *(f"{cells.words(name)}>" for name, _ in shared)]
-        body = [
-            [f"`{id}`", _processes(of_row.values()), *(_measure(of_row, *named) for named in shared)]
-            for id, of_row in found.items()
-        ]
-        lines += ["**beside the rate**", "", *markdown.table(columns, body), ""]
-    rare = [
-        [f"`{id}`", cells.words(name), _value(one)]
-        for id, of_row in found.items()
-        for name, one in of_row.items()
-        if (name, one.unit) not in shared
-    ]
-    return lines + (
-        ["**beside the rate, of few rows**", "", *markdown.table(["row", "measure", "value>"], rare), ""]
-        if rare
-        else []
-    )
-
-
-def _measure(of_row: Mapping[str, Measure], name: str, unit: str) -> str:
-    """A row that has no such figure (a reader has no write amplification) says so."""
-    found = of_row.get(name)
-    return _value(found) if found and found.unit == unit else "no figure"
+        yield Section("beside the rate", [], columns, together)
+    if rare:
+        yield Section("beside the rate, of few rows", [], ["row", "measure", "value>"], rare)
 
 
 def _value(found: Measure) -> str:
@@ -131,38 +139,21 @@ def _value(found: Measure) -> str:
     return figures.measure_spread(spread, found.unit) if spread else figures.NOT_RUN
 
 
-def _processes(found: Iterable[Measure]) -> str:
-    return str(max(len(measure.points) for measure in found))
-
-
 def _latencies(rows: Sequence[Row]) -> list[str]:
-    columns = [
-        "row",
-        "operation",
-        "processes>",
-        "operations timed>",
-        *(f"{name}>" for name, *_ in QUANTILES),
-        "slowest>",
-    ]
-    body = [[f"`{row.id}`", *_tail_cells(tail)] for row in rows for tail in tails(row)]
+    columns = ["row", "operation", "processes>", "operations timed>"]
+    columns += [*(f"{name}>" for name, *_ in QUANTILES), "slowest>"]
+    body = []
+    for row in rows:
+        for tail in tails(row):
+            told = [f"`{row.id}`", cells.words(tail.kind), str(tail.processes), figures.amount(tail.count)]
+            for name, *_ in QUANTILES:
+                found = tail.quantiles.get(name)
+                if found is None:
+                    told.append(figures.TOO_FEW)
+                else:
+                    told.append(figures.time_spread(found) if found.count > 1 else figures.time(found.middle))
+            body.append([*told, figures.time(tail.slowest_ns)])
     return markdown.table(columns, body) if body else []
-
-
-def _tail_cells(tail: Tail) -> list[str]:
-    quantiles = [
-        _quantile(tail.quantiles[name]) if name in tail.quantiles else figures.TOO_FEW for name, *_ in QUANTILES
-    ]
-    return [
-        cells.words(tail.kind),
-        str(tail.processes),
-        figures.amount(tail.count),
-        *quantiles,
-        figures.time(tail.slowest_ns),
-    ]
-
-
-def _quantile(found: Spread) -> str:
-    return figures.time_spread(found) if found.count > 1 else figures.time(found.middle)
 
 
 # Its picture: latencies over quantiles, on an axis by nines.
@@ -191,17 +182,14 @@ def drawn(found: Findings) -> Picture | None:
     by_work: dict[str, list[_Curve]] = {}
     for row in found.rows_of(LAYER):
         whose = "" if row.subject == OURS else f", {row.subject}"
-        by_work.setdefault(f"{row.operation}/{row.case}", []).extend(
-            _curve(tail, whose) for tail in tails(row) if tail.quantiles
-        )
-    panels = [_Panel(work, curves) for work, curves in by_work.items() if curves]
+        for tail in (tail for tail in tails(row) if tail.quantiles):
+            told = [(share, tail.quantiles[name].middle) for name, share, _ in QUANTILES if name in tail.quantiles]
+            points = [*told, (1 - 1 / (tail.count + 1), tail.slowest_ns)]
+            curve = _Curve(cells.words(tail.kind) + whose, points)
+            by_work.setdefault(f"{row.operation}/{row.case}", []).append(curve)
+    panels = [_Panel(work, curves) for work, curves in by_work.items()]
     alt = "Latencies of the workloads over quantiles, on an axis by nines; the same figures stand in the table of latencies."
     return Picture(_PICTURE, alt, panels, _draw) if panels else None
-
-
-def _curve(tail: Tail, whose: str) -> _Curve:
-    told = [(share, tail.quantiles[name].middle) for name, share, _ in QUANTILES if name in tail.quantiles]
-    return _Curve(cells.words(tail.kind) + whose, [*told, (1 - 1 / (tail.count + 1), tail.slowest_ns)])
 
 
 def _draw(panels: list[_Panel]) -> "Figure":

@@ -5,7 +5,7 @@ was also written by those who name rows and revisions, and is shown as text.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from run_benches.render.section import Column, Section
 
@@ -18,6 +18,18 @@ LONGEST_CELL, LONGEST_SENTENCE = 300, 1000
 def table(titles: Sequence[str], body: Iterable[Sequence[str]]) -> list[str]:
     """Returns the lines of a table, whose cells may have markup."""
     return _table(titles, [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in body])
+
+
+def sections(found: Iterable[Section]) -> list[str]:
+    """Returns the lines of parts of a page, each with its sentences above its table."""
+    lines: list[str] = []
+    for section in found:
+        lines += [f"**{section.title}**", ""]
+        for sentence in section.sentences:
+            lines += [sentence, ""]
+        if section.columns:
+            lines += [*table(section.columns, section.body), ""]
+    return lines
 
 
 def comment(headline: str, sections: Sequence[Section], last_line: str) -> str:
@@ -33,21 +45,19 @@ def _comment(headline: str, sections: Iterable[Section], last_line: str, most: i
     parts = [f"### **{escaped(headline, LONGEST_SENTENCE)}**"]
     for section in sections:
         said = [escaped(sentence, LONGEST_SENTENCE) for sentence in section.sentences[: max(most, 10)]]
-        lines = "\n".join(_shortened_table(section, most))
+        table = (
+            _table(section.columns, [list(map(escaped, row)) for row in section.body[:most]]) if section.body else []
+        )
+        if len(section.body) > most:
+            left_out = len(section.body) - most
+            table += ["", f"{left_out} more are left out here for want of room; on the terminal all are told"]
+        lines = "\n".join(table)
         if section.folded:
             parts.append(f"<details><summary>{' '.join(said)}</summary>\n\n{lines}\n\n</details>")
         else:
             sentences = "\n".join(f"- {sentence}" for sentence in said)
             parts += filter(None, [f"**{escaped(section.title)}**", sentences, lines])
     return "\n\n".join([*parts, escaped(last_line)]) + "\n"
-
-
-def _shortened_table(section: Section, most: int) -> Iterator[str]:
-    if section.body:
-        yield from _table(section.columns, [list(map(escaped, row)) for row in section.body[:most]])
-    if len(section.body) > most:
-        yield ""
-        yield f"{len(section.body) - most} more are left out here for want of room; on the terminal all are told"
 
 
 def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

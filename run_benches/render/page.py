@@ -12,11 +12,11 @@ was not measured says so and why; it never prints as 0.
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from run_benches import places
 from run_benches.analysis import figures, series, workloads
-from run_benches.analysis.crud import VERBS, CrudLine
 from run_benches.analysis.findings import Findings
 from run_benches.analysis.held import counted_goals
 from run_benches.analysis.row import ACROSS, LAYERS, house_order
@@ -25,8 +25,10 @@ from run_benches.measure.layers import header
 from run_benches.progress import duration
 from run_benches.render import (
     bottlenecks,
+    calibration_report,
     cells,
     conclusions,
+    crud,
     macro,
     markdown,
     page_ladder,
@@ -39,7 +41,6 @@ from run_benches.render import (
     scaling,
 )
 from run_benches.render.gallery import pictures
-from run_benches.render.pictures import threads_on_cores
 from run_benches.render.source import Address, Source, machine_words, marked
 from run_benches.store.load_comparisons import LoadComparison
 from run_benches.store.loads import LoadRun
@@ -74,7 +75,9 @@ def render(
     )
     texts = {main: _text(part for section in SECTIONS for part in section(here))}
     for name, section in _others(found, headers).items():
-        texts[f"{address.folder}/{name}.md"] = _text([*_titled(section(inside), _head(inside, name), main)])
+        title, _, *body = section(inside)
+        way_back = ["", f"A part of [Performance of Strata](../{main}).", ""]
+        texts[f"{address.folder}/{name}.md"] = _text([title, *way_back, *_head(inside, name), *body])
     return texts
 
 
@@ -94,15 +97,10 @@ def _text(lines: Iterator[str] | Sequence[str]) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _titled(lines: list[str], head: list[str], main: str) -> list[str]:
-    """A page beside the main one, with the way back under its title."""
-    return [lines[0], "", f"A part of [Performance of Strata](../{main}).", "", *head, *lines[2:]]
-
-
 def _others(found: Findings, headers: Mapping[str, str]) -> dict[str, _Section]:
     """Every other page, by its name: a page a layer, lowest first, what crosses them, and four that are no layer's."""
     layers = sorted({*found.layers, *headers, *ACROSS}, key=house_order)
-    return {layer: _layer_page(layer) for layer in layers} | {
+    return {layer: partial(_layer_page, layer) for layer in layers} | {
         "bottlenecks": bottlenecks.section,
         page_load.NAME: page_load.page,
         page_lake.NAME: page_lake.page,
@@ -110,22 +108,15 @@ def _others(found: Findings, headers: Mapping[str, str]) -> dict[str, _Section]:
     }
 
 
-INTEGRATION = "integration"
-
-
-def _layer_page(layer: str) -> _Section:
+def _layer_page(layer: str, everything: Source) -> list[str]:
     """The page of a layer; those that cross the layers have a kind of their own, or something to add."""
-
-    def section(everything: Source) -> list[str]:
-        source = _shown_of(everything, layer)
-        held = page_layer.held_sections(source, layer)
-        if layer == page_ladder.LAYER:
-            return [*page_ladder.page(source), *page_layer.rows_section(source, layer), *held]
-        if layer in (series.LAYER, workloads.LAYER):
-            return [*(scaling if layer == series.LAYER else macro).page(source), *held]
-        return [*page_layer.section(source, layer), *(prices.section(source) if layer == INTEGRATION else [])]
-
-    return section
+    source = _shown_of(everything, layer)
+    held = page_layer.held_sections(source, layer)
+    if layer == page_ladder.LAYER:
+        return [*page_ladder.page(source), *page_layer.rows_section(source, layer), *held]
+    if layer in (series.LAYER, workloads.LAYER):
+        return [*(scaling if layer == series.LAYER else macro).page(source), *held]
+    return [*page_layer.section(source, layer), *(prices.section(source) if layer == crud.INTEGRATION else [])]
 
 
 def _shown_of(source: Source, layer: str) -> Source:
@@ -182,7 +173,7 @@ def machine(source: Source) -> list[str]:
             f"{figures.plural(len(found.layers), 'layer')} at {scales} scale, which took {duration(made.seconds)}"
         )
         lines += [f"* {', '.join(told)}; {made.build.rustc.partition(' (')[0]}: {measured}{limited}{ended}."]
-    return ["## The machine and the runs", "", *source.block("machine", lines)]
+    return source.section("The machine and the runs", "", "machine", lines)
 
 
 def all_pages(source: Source) -> list[str]:
@@ -202,50 +193,19 @@ def all_pages(source: Source) -> list[str]:
     ]
 
 
-def summary(source: Source) -> list[str]:
-    """The few figures that most people come for."""
-    source = source.of(INTEGRATION)
-    grids = source.found.crud
-    columns = ["", "one operation is", "indexes>"]
-    for threads in grids:
-        columns += [
-            f"time, {threads_on_cores(source.found.machine, threads)}>",
-            f"operations/s, {figures.plural(threads, 'thread')}>",
-        ]
-    most = max(source.found.index_counts, default=2)
-    asked = [("simple {}", "read", 0), ("simple {}", "create", 0), ("{} 70R/30W", "mixed", 0)]
-    asked += [("{} with indexes", verb, most) for verb in ("read", "create", "mixed")]
-    body = [
-        line
-        for words, verb, indexes in asked
-        for line in _summary_rows(source, list(grids.values()), words, verb, indexes)
-    ]
-    lines = [*markdown.table(columns, body), "", _several_threads()] if grids else [source.missing(INTEGRATION)]
-    return ["## Summary", "", *source.block("summary", lines)]
-
-
-def crud(source: Source) -> list[str]:
-    """The verbs by the number of indexes, each with its loss against none."""
-    source = source.of(INTEGRATION)
-    counts = sorted({0, 1, 2, *source.found.index_counts})
-    lines: list[str] = []
-    for threads, of_verbs in source.found.crud.items():
-        lines += [
-            f"**{threads_on_cores(source.found.machine, threads)}**",
-            "",
-            *_crud_table(source, of_verbs, counts),
-            "",
-        ]
-    lines = lines or [source.missing(INTEGRATION)]
-    price = source.link("the price of an index, and when it pays", INTEGRATION)
-    words = f"Beside each time stands how much longer the verb takes than without any index, from turns with it, and the interval. Further: {price}."
-    return ["## CRUD by index count", "", words, "", *source.block("crud", lines), *source.picture("crud")]
-
-
 def floors(source: Source) -> list[str]:
-    """Tells how many goals are met, and which are missed."""
-    machines = source.found.of_each_machine
-    lines = [line for found in machines for line in _goals(found, len(machines))]
+    """Tells how many goals are met, and which are missed. Several machines share the lines for those."""
+    machines, lines = source.found.of_each_machine, []
+    most = MOST_MISSED // len(machines)
+    columns = ["missed, by the time to lose for certain", "floor's time / ours>", "goal>", "verdict"]
+    for found in machines:
+        where = f"**{machine_words(found.machine)}**: " if len(machines) > 1 else ""
+        missed = bottlenecks.missed(found)
+        left = f" The {most} that have most to lose; all are on the page `bottlenecks`." if len(missed) > most else ""
+        lines += [f"{where}{len(found.goals)} rows have a goal: {counted_goals(found.goals)}.{left}", ""]
+        if missed:
+            body = [[f"`{one.row.id}`", cells.ratio(one), cells.goal(one.goal), cells.verdict(one)] for one in missed]
+            lines += [*markdown.table(columns, body[:most]), ""]
     words = (
         "A floor is the best raw path of the same binding for the same bytes; the ratio is its time over ours, from turns. A goal, declared beforehand, is"
         f" met if the whole interval reaches it, missed if none of it does, and else not shown. All of them: {source.link('bottlenecks', 'bottlenecks')} and the pages of the layers."
@@ -253,35 +213,21 @@ def floors(source: Source) -> list[str]:
     return ["## Floors", "", words, "", *source.picture("floors"), *source.block("floors", lines)]
 
 
-def _goals(found: Findings, machines: int) -> list[str]:
-    """The goals of the rows of one of so many machines, which share the lines for those that are missed."""
-    held, most = found.goals, MOST_MISSED // machines
-    missed = sorted((one for one in held if one.standing == "missed"), key=lambda one: -(one.excess_ns or 0.0))
-    where = f"**{machine_words(found.machine)}**: " if machines > 1 else ""
-    left = f" The {most} that have most to lose; all are on the page `bottlenecks`." if len(missed) > most else ""
-    columns = ["missed, by the time to lose for certain", "floor's time / ours>", "goal>", "verdict"]
-    body = [[f"`{one.row.id}`", cells.ratio(one), cells.goal(one.goal), cells.verdict(one)] for one in missed[:most]]
-    table = [*markdown.table(columns, body), ""] if body else []
-    return [f"{where}{len(held)} rows have a goal: {counted_goals(held)}.{left}", "", *table]
-
-
 def certainty(source: Source) -> list[str]:
     """Tells how sure the figures are, in three lines."""
     lines = [f"* {say(found)}" for found in source.found.of_each_machine for say in (_intervals, page_method.controls)]
     lines.append(f"* {_calibration(source.calibration)}")
     words = f"The rules, the counts and the cross-checks: {source.link('method', 'method')}."
-    return ["## How sure we are", "", *source.block("certainty", lines), words, ""]
+    return [*source.section("How sure we are", "", "certainty", lines), words, ""]
 
 
 def _intervals(found: Findings) -> str:
     if not found.families:
         return "This run is of an older format: its rows took no turns but with their floors, so no other difference is told; times are of processes that ran alone, and rough."
     ran = [family.tuples for family in found.families.values() if family.state == "ran"]
-    tuples = (
-        f"{min(ran)} to {max(ran)} tuples"
-        if ran and min(ran) < max(ran)
-        else figures.plural(max(ran, default=0), "tuple")
-    )
+    tuples = figures.plural(max(ran, default=0), "tuple")
+    if ran and min(ran) < max(ran):
+        tuples = f"{min(ran)} to {max(ran)} tuples"
     return (
         f"Whatever is compared took turns of some milliseconds ({tuples} of {figures.plural(len(found.families), 'family')}); every difference has a 95 % interval over"
         " the tuples. The range beside a time is that of its processes, and no interval."
@@ -290,7 +236,7 @@ def _intervals(found: Findings) -> str:
 
 def _calibration(found: ErrorRates | None) -> str:
     if found is None:
-        return "**Our own error rates have not been measured yet: `run-benches.py calibrate`.** Until then nobody knows how often `compare` is wrong."
+        return f"**{calibration_report.UNMEASURED}** Until then nobody knows how often `compare` is wrong."
     states = [goal.state for goal in found.goals]
     told = ", ".join(
         f"{states.count(state)} {words}"
@@ -344,8 +290,8 @@ SECTIONS: Sequence[_Section] = (
     opening,
     conclusions.section,
     machine,
-    summary,
-    crud,
+    crud.summary,
+    crud.section,
     page_ladder.section,
     floors,
     peers.section,
@@ -356,43 +302,3 @@ SECTIONS: Sequence[_Section] = (
     how_to_run,
     limits,
 )
-
-
-# Parts of sections.
-
-
-def _summary_rows(
-    source: Source, grids: Sequence[Sequence[CrudLine]], words: str, verb: str, indexes: int
-) -> Iterator[list[str]]:
-    """One row, or one for each variant of the verb."""
-    labels = dict.fromkeys(line.label for grid in grids for line in grid if line.operation == verb)
-    for label in labels or [verb.upper()]:
-        found = [next((line.cells.get(indexes) for line in grid if line.label == label), None) for grid in grids]
-        op = next((row.bench.facts.op for row in found if row), "")
-        yield [
-            words.format(label),
-            op,
-            str(indexes),
-            *(text for row in found for text in (cells.time(source, row, "integration"), cells.rate(row))),
-        ]
-
-
-def _crud_table(source: Source, lines: Sequence[CrudLine], counts: Sequence[int]) -> list[str]:
-    columns = ["verb"]
-    for indexes in counts:
-        columns += [f"{figures.plural(indexes, 'index')}>"] + (["longer by>"] if indexes else [])
-    unseen = [verb for verb in VERBS if verb not in {line.operation for line in lines}]
-    body = []
-    for line in (*lines, *(CrudLine(verb, "", {}) for verb in unseen)):
-        told = [line.label]
-        for indexes in counts:
-            told.append(cells.time(source, line.cells.get(indexes), INTEGRATION))
-            if indexes:
-                loss = line.loss(indexes)
-                told.append("no figure" if line.lacks_a_figure(indexes) else cells.contrast(loss))
-        body.append(told)
-    return markdown.table(columns, body)
-
-
-def _several_threads() -> str:
-    return "With several threads, the time of one operation is the time from the first start to the last end over the operations of all threads."

@@ -9,7 +9,7 @@ from typing import Any
 from run_benches.analysis import figures
 from run_benches.render import markdown
 from run_benches.render.source import Source, marked, origin, told_by
-from run_benches.store.loads import Checked, LoadCell
+from run_benches.store.loads import Checked
 
 NAME = "lake"
 
@@ -35,47 +35,32 @@ def page(source: Source) -> list[str]:
     run = source.loads.get(SCENARIO)
     if run is None:
         return [f"# {NAME}", "", _WORDS, "", *marked(NAME, "no stored load test", [figures.NOT_MEASURED])]
-    found = {name.removeprefix(f"{SCENARIO}-"): cell for name, cell in run.scenarios.items() if cell.result}
+    checks: dict[str, dict[str, Checked]] = {}
+    for name, cell in run.scenarios.items():
+        result = cell.read()
+        for check in result.checks if result else []:
+            checks.setdefault(check.name, {})[name.removeprefix(f"{SCENARIO}-")] = check
     lines: list[str] = []
-    for check in _names(found):
-        lines += [f"## {check}", "", _ABOUT.get(check, ""), "", *_table(found, check), ""]
+    for name, of in checks.items():
+        # Side by side for each catalogue; of one that failed, why.
+        told = [check.told if isinstance(check.told, dict) else {} for check in of.values()]
+        body = [["outcome", *(f"**{check.failure}**" if check.failure else "right" for check in of.values())]]
+        for measure in dict.fromkeys(measure for one in told for measure in one):
+            body.append([measure, *(_value(one.get(measure)) for one in told)])
+        table = markdown.table(["", *(f"{catalogue}>" for catalogue in of)], body)
+        lines += [f"## {name}", "", _ABOUT.get(name, ""), "", *table, ""]
     return [f"# {NAME}", "", _WORDS, "", *marked(NAME, origin([run]), lines or [figures.NOT_MEASURED])]
 
 
 def measured(source: Source) -> list[str]:
     """When, at which revision and on which machine it was measured, and whether the code has changed since."""
     run = source.loads.get(SCENARIO)
-    return (
-        marked("measured", origin([run]), told_by([(SCENARIO, run, source.stale.get(f"load {SCENARIO}", False))]))
-        if run
-        else []
-    )
-
-
-def _names(found: dict[str, LoadCell]) -> list[str]:
-    return list(dict.fromkeys(check.name for cell in found.values() for check in _checks(cell)))
-
-
-def _checks(cell: LoadCell) -> list[Checked]:
-    result = cell.read()
-    return result.checks if result else []
-
-
-def _table(found: dict[str, LoadCell], name: str) -> list[str]:
-    """Tells what a check says of each catalogue, side by side; of one that failed, why."""
-    checks = {kind: check for kind, cell in found.items() for check in _checks(cell) if check.name == name}
-    told = {kind: check.told if isinstance(check.told, dict) else {} for kind, check in checks.items()}
-    measures = list(dict.fromkeys(measure for one in told.values() for measure in one))
-    body = [["outcome", *(f"**{check.failure}**" if check.failure else "right" for check in checks.values())]]
-    body += [[measure, *(_value(one.get(measure)) for one in told.values())] for measure in measures]
-    return markdown.table(["", *(f"{kind}>" for kind in checks)], body)
+    if run is None:
+        return []
+    return marked("measured", origin([run]), told_by([(SCENARIO, run, source.stale.get(f"load {SCENARIO}", False))]))
 
 
 def _value(value: Any) -> str:
-    return (
-        figures.NOT_MEASURED
-        if value is None
-        else f"{value:,}".replace(",", " ")
-        if isinstance(value, int)
-        else str(value)
-    )
+    if value is None:
+        return figures.NOT_MEASURED
+    return f"{value:,}".replace(",", " ") if isinstance(value, int) else str(value)

@@ -8,7 +8,6 @@ document is of benches inside one process. Side by side they stand in one table,
 from collections.abc import Sequence
 
 from run_benches.analysis import figures, load_findings
-from run_benches.analysis.load_findings import RequestStep
 from run_benches.render import load_comparison_report, load_page, load_pictures, markdown, page_ladder
 from run_benches.render.source import Source, Stored, marked, origin, told_by
 from run_benches.store import loads
@@ -36,38 +35,34 @@ _BESIDE = (
 
 def page(source: Source) -> list[str]:
     """The page."""
-    turns = _turns(source)
+    head, turns = [f"# {NAME}", "", _WORDS, ""], _turns(source)
     if not source.loads:
-        return [f"# {NAME}", "", _WORDS, "", *marked(NAME, "no stored load test", [figures.NOT_MEASURED]), *turns]
+        return [*head, *marked(NAME, "no stored load test", [figures.NOT_MEASURED]), *turns]
     load, measured = loads.together(source.loads), list(source.loads.values())
-    lines = load_page.body(load, load_pictures.pictures(load))
     blocks = [
         *_block(measured, "limits", _limits(load)),
         *turns,
         *_block(measured, "micro against load", _beside(source)),
-        *_block(measured, NAME, lines),
+        *_block(measured, NAME, load_page.body(load, load_pictures.pictures(load))),
     ]
-    return [f"# {NAME}", "", _WORDS, "", *blocks]
+    return [*head, *blocks]
 
 
 def measured(source: Source) -> list[str]:
     """When, at which revision and on which machine the scenarios and comparisons were measured, and whether the code
     has changed since."""
-    found: list[tuple[str, Stored, bool | None]] = [
-        (name, run, source.stale.get(f"load {name}", False)) for name, run in source.loads.items()
-    ]
-    found += [
-        (f"comparison {name}", one, source.stale.get(f"comparison {name}", False))
-        for name, one in source.compared.items()
-    ]
+    found: list[tuple[str, Stored, bool | None]] = []
+    for name, run in source.loads.items():
+        found.append((name, run, source.stale.get(f"load {name}", False)))
+    for name, compared in source.compared.items():
+        what = f"comparison {name}"
+        found.append((what, compared, source.stale.get(what, False)))
     return _block([run for _, run, _ in found], "measured", told_by(found)) if found else []
 
 
 def _turns(source: Source) -> list[str]:
     """The comparisons that were kept: what differs between two loads, or two servers, that took turns."""
-    if not source.compared:
-        return []
-    found = ["## In turns", "", _IN_TURNS, ""]
+    found = ["## In turns", "", _IN_TURNS, ""] if source.compared else []
     for name, compared in source.compared.items():
         told = load_comparison_report.section(compared)
         lines = [f"### {told.title}", "", *markdown.table(told.columns, told.body), "", *told.sentences]
@@ -80,7 +75,6 @@ def _block(measured: Sequence[Stored], name: str, lines: list[str]) -> list[str]
 
 
 def _limits(load: LoadRun) -> list[str]:
-    found = load_findings.limits(load)
     columns = [
         "scenario",
         "limited by",
@@ -89,25 +83,36 @@ def _limits(load: LoadRun) -> list[str]:
         "server, of a processor>",
         "client thread, used or ready, of a processor>",
     ]
-    body = [
-        [
-            one.scenario,
-            one.words,
-            *map(_share, (one.server_share, one.kernel_share, one.server_processors, one.client_thread_demand)),
-        ]
-        for one in found
-    ]
-    return ["## What limits it", "", *markdown.table(columns, body)] if found else []
-
-
-def _share(share: float | None) -> str:
-    return figures.NOT_MEASURED if share is None else figures.percent(share)
+    body = []
+    for one in load_findings.limits(load):
+        shares = (one.server_share, one.kernel_share, one.server_processors, one.client_thread_demand)
+        told = [figures.NOT_MEASURED if share is None else figures.percent(share) for share in shares]
+        body.append([one.scenario, one.words, *told])
+    return ["## What limits it", "", *markdown.table(columns, body)] if body else []
 
 
 def _beside(source: Source) -> list[str]:
     ladder = source.of(page_ladder.LAYER).found
-    found = [step for load in source.loads.values() for step in load_findings.steps(load, ladder)]
-    if not found:
+    body: list[list[str]] = []
+    unlike: dict[str, None] = {}
+    for load in source.loads.values():
+        for step in load_findings.steps(load, ladder):
+            of_several = "of several operations"
+            told = [
+                step.scenario,
+                step.operation,
+                f"{step.request}: {_time(step.rung_ns)}" if step.request else "no such request",
+                _time(step.server_cpu_ns, of_several),
+                "closed loop" if step.waited_ns is None else figures.added_time(step.waited_ns),
+                "" if step.waited_ns is None else _time(step.send_lag_ns),
+                figures.time(step.service_ns),
+                _time(step.own_ns, of_several),
+            ]
+            body.append(told)
+        likeness = load.machine.likeness(ladder.machine)
+        if not likeness.alike:
+            unlike[likeness.words] = None
+    if not body:
         return []
     columns = [
         "scenario",
@@ -119,30 +124,9 @@ def _beside(source: Source) -> list[str]:
         "service, mean>",
         "of that in the server>",
     ]
-    words = dict.fromkeys(
-        likeness.words
-        for load in source.loads.values()
-        if not (likeness := load.machine.likeness(ladder.machine)).alike
-    )
-    unlike = [f"**The ladder's figures are left out: {'; '.join(words)}.**", ""] if words else []
-    return [
-        "## Micro against load",
-        "",
-        _BESIDE,
-        "",
-        *unlike,
-        *markdown.table(columns, [_line(step) for step in found]),
-    ]
+    left_out = [f"**The ladder's figures are left out: {'; '.join(unlike)}.**", ""] if unlike else []
+    return ["## Micro against load", "", _BESIDE, "", *left_out, *markdown.table(columns, body)]
 
 
-def _line(step: RequestStep) -> list[str]:
-    rung = f"{step.request}: {_time(step.rung_ns)}" if step.request else "no such request"
-    own = "of several operations" if step.own_ns is None else figures.time(step.own_ns)
-    waited = "closed loop" if step.waited_ns is None else figures.added_time(step.waited_ns)
-    lag = "" if step.waited_ns is None else _time(step.send_lag_ns)
-    cpu = "of several operations" if step.server_cpu_ns is None else _time(step.server_cpu_ns)
-    return [step.scenario, step.operation, rung, cpu, waited, lag, figures.time(step.service_ns), own]
-
-
-def _time(nanoseconds: float | None) -> str:
-    return figures.time(nanoseconds) if nanoseconds is not None else figures.NOT_MEASURED
+def _time(nanoseconds: float | None, without: str = figures.NOT_MEASURED) -> str:
+    return without if nanoseconds is None else figures.time(nanoseconds)

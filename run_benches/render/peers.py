@@ -5,13 +5,15 @@ and either may win. The ratio is the peer's time over ours, so that above one ou
 tuples in which the two took turns. An interval that holds one tells neither from the other.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from typing import get_args
 
 from run_benches.analysis import figures
-from run_benches.analysis.peers import PeerRow
+from run_benches.analysis.peers import PeerOutcome, PeerRow
 from run_benches.analysis.row import Row
 from run_benches.render import cells, markdown
 from run_benches.render.pictures import threads_on_cores
+from run_benches.render.section import Section
 from run_benches.render.source import Source
 
 # Its section on the main page: a line for each layer and each other one.
@@ -26,7 +28,7 @@ def section(source: Source) -> list[str]:
     """The compact section."""
     found = source.found.peers
     lines = _compact(source, found) if found else [f"{figures.NOT_RUN}: no peer has a row in this run"]
-    return ["## Beside other systems", "", _WORDS, "", *source.block("peers", lines)]
+    return source.section("Beside other systems", _WORDS, "peers", lines)
 
 
 def _compact(source: Source, found: Sequence[PeerRow]) -> list[str]:
@@ -41,20 +43,16 @@ def _compact(source: Source, found: Sequence[PeerRow]) -> list[str]:
         "their time / ours, least>",
         "most>",
     ]
+    grouped: dict[tuple[str, str], list[PeerRow]] = {}
+    for side in found:
+        grouped.setdefault((side.ours.layer, side.theirs.subject), []).append(side)
     body = []
-    for layer, peer in dict.fromkeys((side.ours.layer, side.theirs.subject) for side in found):
-        of = [side for side in found if (side.ours.layer, side.theirs.subject) == (layer, peer)]
-        body.append([source.link(layer, layer), f"`{peer}`", str(len(of)), *_outcomes(of), *_ends(of)])
+    for (layer, peer), of in grouped.items():
+        # Each row by its own interval; those that took no turns end in none.
+        told = [side.faster() for side in of if side.contrast]
+        counts = [str(told.count(outcome)) if told else "no turns" for outcome in get_args(PeerOutcome)]
+        body.append([source.link(layer, layer), f"`{peer}`", str(len(of)), *counts, *_ends(of)])
     return markdown.table(columns, body)
-
-
-def _outcomes(found: Sequence[PeerRow]) -> list[str]:
-    """Counts the rows that end in each way, each by its own interval; those that took no turns end in none."""
-    told = [side for side in found if side.contrast]
-    outcomes = [side.faster() for side in told]
-    return [
-        str(outcomes.count(outcome)) if told else "no turns" for outcome in ("ours", "theirs", "same", "not resolved")
-    ]
 
 
 def _ends(found: Sequence[PeerRow]) -> list[str]:
@@ -71,19 +69,17 @@ def _ends(found: Sequence[PeerRow]) -> list[str]:
 # Its tables on the page of a layer.
 
 
-def layer_tables(source: Source, layer: str) -> list[str]:
+def layer_tables(source: Source, layer: str) -> list[Section]:
     """The rows of others beside ours in one layer, by the number of threads."""
-    found = [side for side in source.found.peers if side.ours.layer == layer]
-    return [
-        line
-        for threads in sorted({side.ours.bench.facts.threads for side in found})
-        for line in _table(source, found, threads)
-    ]
+    by_threads: dict[int, list[PeerRow]] = {}
+    for side in source.found.peers:
+        if side.ours.layer == layer:
+            by_threads.setdefault(side.ours.bench.facts.threads, []).append(side)
+    return [_table(source, threads, sides) for threads, sides in sorted(by_threads.items())]
 
 
-def _table(source: Source, found: Sequence[PeerRow], threads: int) -> Iterator[str]:
-    wanted = [side for side in found if side.ours.bench.facts.threads == threads]
-    sized = any(row.bench.facts.bytes_per_operation for side in wanted for row in (side.ours, side.theirs))
+def _table(source: Source, threads: int, sides: Sequence[PeerRow]) -> Section:
+    sized = any(row.bench.facts.bytes_per_operation for side in sides for row in (side.ours, side.theirs))
     columns = [
         "operation",
         "by",
@@ -93,32 +89,21 @@ def _table(source: Source, found: Sequence[PeerRow], threads: int) -> Iterator[s
         *(["bytes>"] if sized else []),
         "allocations>",
     ]
+    grouped: dict[str, list[PeerRow]] = {}
+    for side in sides:
+        grouped.setdefault(side.ours.id, []).append(side)
     body = []
-    for ours in dict.fromkeys(side.ours.id for side in wanted):
-        of = [side for side in wanted if side.ours.id == ours]
-        body += [_cells(source, of[0].ours, None, sized), *(_cells(source, side.theirs, side, sized) for side in of)]
-    yield from (f"**{threads_on_cores(source.found.machine, threads)}**", "", *markdown.table(columns, body), "")
+    for of in grouped.values():
+        ours = of[0].ours
+        body.append(_cells(ours, f"`{ours.operation}/{ours.case}`", "ours", sized))
+        for side in of:
+            ratio = figures.factor(side.contrast) if side.contrast else figures.NO_TURNS
+            ratio += {"ours": ", ours faster", "theirs": ", ours slower"}.get(side.faster() or "", "")
+            body.append(_cells(side.theirs, "the same", ratio, sized))
+    return Section(threads_on_cores(source.found.machine, threads), [], columns, body)
 
 
-def _cells(source: Source, row: Row, side: PeerRow | None, sized: bool) -> list[str]:
-    """A line of the table; that of ours comes first, and is what the others are held against."""
+def _cells(row: Row, name: str, ratio: str, sized: bool) -> list[str]:
     size = row.bench.facts.bytes_per_operation
     sizes = [figures.count(size) if size else "not counted"] if sized else []
-    name = f"`{row.operation}/{row.case}`" if side is None else "the same"
-    ratio = _ratio(side) if side else "ours"
-    return [
-        name,
-        row.subject,
-        row.bench.facts.op,
-        cells.time(source, row, row.layer),
-        ratio,
-        *sizes,
-        cells.allocations(row),
-    ]
-
-
-def _ratio(side: PeerRow) -> str:
-    if side.contrast is None:
-        return figures.NO_TURNS
-    verdict = {"ours": ", ours faster", "theirs": ", ours slower"}.get(side.faster() or "", "")
-    return figures.factor(side.contrast) + verdict
+    return [name, row.subject, row.bench.facts.op, cells.spread(row), ratio, *sizes, cells.allocations(row)]

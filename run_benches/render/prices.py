@@ -7,10 +7,13 @@ divides what each index adds by what it saves; its bounds are the worst and the 
 that both hold at once in 95 % of runs. What lacks a figure is not measured, and nothing is put for it.
 """
 
+from collections.abc import Sequence
+
 from run_benches.analysis import figures
-from run_benches.analysis.prices import PAYING, BreakEven, Lookup, Write, break_even
+from run_benches.analysis.prices import PAYING, Lookup, Write, break_even
 from run_benches.render import cells, markdown
 from run_benches.render.pictures import threads_on_cores
+from run_benches.render.section import Section
 from run_benches.render.source import Source
 from run_benches.stats.estimates import Estimate
 
@@ -25,28 +28,26 @@ _WORDS = (
 
 def section(source: Source) -> list[str]:
     """The section of the page."""
-    lines: list[str] = []
-    found = source.found.writes
-    for threads in sorted({write.threads for write in found}):
-        lines += [
-            f"**added to a write, {threads_on_cores(source.found.machine, threads)}**",
-            "",
-            *_writes_table([write for write in found if write.threads == threads]),
-            "",
-        ]
-    lines = lines or [f"Added to a write: {_NOT_MEASURED}.", ""]
-    lines += [
-        f"**saved by a look-up, and the break-even with what each index adds to `{PAYING}`, 1 thread**",
-        "",
-        *_lookups_table(source),
+    writes = source.found.writes
+    found = []
+    for threads in sorted({write.threads for write in writes}):
+        crowd = threads_on_cores(source.found.machine, threads)
+        found.append(_added_to(f"added to a write, {crowd}", [one for one in writes if one.threads == threads]))
+    title = f"saved by a look-up, and the break-even with what each index adds to `{PAYING}`, 1 thread"
+    columns = [
+        "look-up, and what one operation is",
+        "through the index>",
+        "reading every record>",
+        "the index saves>",
+        "pays from look-ups a write>",
+        "that is",
     ]
-    return ["## The price of an index", "", _WORDS, "", *source.block("price of an index", lines)]
+    found.append(Section(title, [], columns, [_lookup_cells(source, lookup) for lookup in source.found.lookups]))
+    lines = [] if writes else [f"Added to a write: {figures.NOT_MEASURED}.", ""]
+    return source.section("The price of an index", _WORDS, "price of an index", lines + markdown.sections(found))
 
 
-_NOT_MEASURED = "not measured"
-
-
-def _writes_table(found: list[Write]) -> list[str]:
+def _added_to(title: str, found: Sequence[Write]) -> Section:
     counts = sorted({count for write in found for count in write.cells if count})
     columns = [
         "write",
@@ -56,42 +57,24 @@ def _writes_table(found: list[Write]) -> list[str]:
     ]
     body = []
     for write in found:
-        base, each = write.cells[0], write.each()
         added = [_estimate(write.added(count)) if count in write.cells else "" for count in counts]
-        body.append([f"`{write.name}`", cells.spread(base), _estimate(each), *added])
-    return markdown.table(columns, body)
-
-
-def _lookups_table(source: Source) -> list[str]:
-    columns = [
-        "look-up, and what one operation is",
-        "through the index>",
-        "reading every record>",
-        "the index saves>",
-        "pays from look-ups a write>",
-        "that is",
-    ]
-    return markdown.table(columns, [_lookup_cells(source, lookup) for lookup in source.found.lookups])
+        body.append([f"`{write.name}`", cells.spread(write.cells[0]), _estimate(write.each()), *added])
+    return Section(title, [], columns, body)
 
 
 def _lookup_cells(source: Source, lookup: Lookup) -> list[str]:
-    times = [cells.spread(row) if row else _NOT_MEASURED for row in (lookup.through, lookup.without)]
-    saved = lookup.saved()
     name = cells.named(lookup.through) if lookup.through else f"`{lookup.id}`"
-    return [name, *times, _estimate(saved), *_break_even_cells(break_even(source.found.writes, lookup))]
-
-
-def _break_even_cells(found: BreakEven | None) -> list[str]:
+    times = [cells.spread(row) if row else figures.NOT_MEASURED for row in (lookup.through, lookup.without)]
+    told = [name, *times, _estimate(lookup.saved())]
+    found = break_even(source.found.writes, lookup)
     if found is None:
-        return [_NOT_MEASURED, ""]
-    bounds = (
-        f"from {figures.significant(found.low)}"
-        if found.high is None
-        else f"{figures.significant(found.low)} to {figures.significant(found.high)}"
-    )
-    writes_each = f"one look-up for every {figures.amount(1 / found.reads_a_write)} writes"
-    return [f"{figures.significant(found.reads_a_write)} ({bounds})", writes_each]
+        return [*told, figures.NOT_MEASURED, ""]
+    bounds = f"from {figures.significant(found.low)}"
+    if found.high is not None:
+        bounds = f"{figures.significant(found.low)} to {figures.significant(found.high)}"
+    each = f"one look-up for every {figures.amount(1 / found.reads_a_write)} writes"
+    return [*told, f"{figures.significant(found.reads_a_write)} ({bounds})", each]
 
 
 def _estimate(found: Estimate | None) -> str:
-    return figures.added_estimate(found) if found else _NOT_MEASURED
+    return figures.added_estimate(found) if found else figures.NOT_MEASURED

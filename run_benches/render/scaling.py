@@ -1,5 +1,5 @@
-"""Series of rows along one axis (`analysis.series`): their section on the main page, their page with tables and laws, and
-their pictures."""
+"""Series of rows along one axis (`analysis.series`): a line for each on the terminal, their section on the main page,
+their page with tables and laws, and their pictures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,11 +11,30 @@ from run_benches.analysis.findings import Findings
 from run_benches.analysis.series import AXES, LAYER, THREADS, Series
 from run_benches.render import cells, markdown, pictures
 from run_benches.render.pictures import INK, PALE, SERIES, Picture
+from run_benches.render.section import Section
 from run_benches.render.source import Source
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+# A line on the terminal: its ends, and the law of its growth.
+
+
+def on_terminal(found: Findings) -> Section:
+    """A line for each series."""
+    lines = []
+    for along in found.series.values():
+        for one in along:
+            ends = [(x, row.measured.middle) for x, row in one.rows.items() if row.measured]
+            told = figures.NOT_RUN
+            if ends:
+                both = dict.fromkeys((ends[0], ends[-1]))
+                times = [f"{figures.time(time_ns)} at {figures.round_amount(x)}" for x, time_ns in both]
+                told = f"{', '.join(times)}; {one.words}"
+            lines.append(f"{one.name} by {one.axis}: {told}")
+    return Section(LAYER, lines)
 
 
 # Its section on the main page: speed-ups by threads, and the laws.
@@ -27,32 +46,27 @@ def section(source: Source) -> list[str]:
         "Threads: the rate of all of them together over that of one, from turns with one, and the interval. Everything else: the law of growth in words."
         f" Tables and pictures: {source.link(LAYER, LAYER)}."
     )
-    lines = _speed_ups(source)
-    for axis in (one for one in source.found.series if one != THREADS):
-        lines += [
-            f"* `{one.name}`, by {AXES.get(axis, axis)}: {one.words}."
-            for found in source.found.of_each_machine
-            for one in found.series.get(axis, [])
-        ]
-    return ["## Scaling", "", words, "", *source.block(LAYER, lines or [source.missing(LAYER)])]
+    lines = []
+    if found := _along(source, THREADS):
+        several = sorted({x for one in found for x in one.rows if x > 1})
+        columns = ["operation", "time with one thread>", *(f"{_place(found[0], x)}>" for x in several)]
+        body = []
+        for one in found:
+            told = [f"`{one.name}`", cells.time(source, one.rows.get(1.0), LAYER)]
+            for x in several:
+                gain = one.speed_up(x)
+                told.append(figures.factor(gain) if gain else figures.NO_TURNS if x in one.rows else "no such row")
+            body.append(told)
+        lines = [*markdown.table(columns, body), ""]
+    for axis in source.found.series:
+        if axis != THREADS:
+            lines += [f"* `{one.name}`, by {AXES.get(axis, axis)}: {one.words}." for one in _along(source, axis)]
+    return source.section("Scaling", words, LAYER, lines or [source.missing(LAYER)])
 
 
-def _speed_ups(source: Source) -> list[str]:
-    found = [one for of_machine in source.found.of_each_machine for one in of_machine.series.get(THREADS, [])]
-    several = sorted({x for one in found for x in one.rows if x > 1})
-    body = [
-        [f"`{one.name}`", cells.time(source, one.rows.get(1.0), LAYER), *(_speed_up(one, x) for x in several)]
-        for one in found
-    ]
-    columns = ["operation", "time with one thread>", *(f"{_place(found[0], x)}>" for x in several)]
-    return [*markdown.table(columns, body), ""] if found else []
-
-
-def _speed_up(one: Series, x: float) -> str:
-    gain = one.speed_up(x)
-    if gain is not None:
-        return figures.factor(gain)
-    return figures.NO_TURNS if x in one.rows else "no such row"
+def _along(source: Source, axis: str) -> list[Series]:
+    """The series along an axis, of each machine."""
+    return [one for of_machine in source.found.of_each_machine for one in of_machine.series.get(axis, [])]
 
 
 # Its page.
@@ -62,14 +76,19 @@ def page(source: Source) -> list[str]:
     """An axis at a time, its table, its laws, its picture; then every row as on any other page."""
     lines: list[str] = []
     for axis in source.found.series:
-        found = [one for of_machine in source.found.of_each_machine for one in of_machine.series.get(axis, [])]
+        found = _along(source, axis)
+        xs = sorted({x for one in found for x in one.rows})
+        columns = ["row, and what one operation is", *(f"{_place(found[0], x)}>" for x in xs)]
+        body = []
+        for one in found:
+            op = next(iter(one.rows.values())).bench.facts.op
+            told = [cells.spread(one.rows[x]) if x in one.rows else "no such row" for x in xs]
+            body.append([f"`{one.name}`<br>{op}", *told])
+        table = markdown.sections([Section(_title(axis, found), [], columns, body)])
         laws = [f"* `{one.name}`: {one.words}." for one in found]
-        block = source.block(
-            f"{LAYER} by {axis}", [f"**{_title(axis, found)}**", "", *_table(source, found), "", *laws]
-        )
-        lines += [*block, *source.picture(_picture_name(axis))]
-    told = [_WORDS, "", *lines] if lines else source.block(LAYER, [source.missing(LAYER)])
-    return [f"# {LAYER}", "", *source.words(LAYER), *told]
+        lines += [*source.block(f"{LAYER} by {axis}", [*table, *laws]), *source.picture(_picture_name(axis))]
+    told_of = [_WORDS, "", *lines] if lines else source.block(LAYER, [source.missing(LAYER)])
+    return [f"# {LAYER}", "", *source.words(LAYER), *told_of]
 
 
 _WORDS = (
@@ -82,17 +101,6 @@ def _title(axis: str, found: Sequence[Series]) -> str:
     cores = found[0].cores
     on = f" on {figures.plural(cores, 'core')}" if axis == THREADS and cores else ""
     return f"by {AXES.get(axis, axis)}{on}"
-
-
-def _table(source: Source, found: Sequence[Series]) -> list[str]:
-    xs = sorted({x for one in found for x in one.rows})
-    columns = ["row, and what one operation is", *(f"{_place(found[0], x)}>" for x in xs)]
-    body = []
-    for one in found:
-        row = next(iter(one.rows.values()))
-        told = [cells.time(source, one.rows[x], LAYER) if x in one.rows else "no such row" for x in xs]
-        body.append([f"`{one.name}`<br>{row.bench.facts.op}", *told])
-    return markdown.table(columns, body)
 
 
 def _place(one: Series, x: float) -> str:
@@ -132,25 +140,26 @@ class _Plot:
 
 def drawn(found: Findings) -> list[Picture]:
     """A picture for each axis of which the run has figures."""
-    return [picture for axis in found.series if (picture := _picture(found, axis)) is not None]
-
-
-def _picture(found: Findings, axis: str) -> Picture | None:
-    lines = []
-    for one in found.series[axis]:
-        points = [_Point(x, row.measured, one.oversubscribed(x)) for x, row in one.rows.items() if row.measured]
-        lines += [_Line(_labelled(one), points)] if len(points) > 1 else []
-    words = _title(axis, found.series[axis])
-    alt = f"Scaling {words}: a line for each operation; the same figures and the law of each stand in the table."
-    return Picture(_picture_name(axis), alt, _Plot(axis, words, found.machine.cores, lines), _draw) if lines else None
+    pictures = []
+    for axis, along in found.series.items():
+        lines = []
+        for one in along:
+            points = [_Point(x, row.measured, one.oversubscribed(x)) for x, row in one.rows.items() if row.measured]
+            if len(points) > 1:
+                label = one.name if axis == THREADS else f"{one.name} ({one.law.law})"
+                lines.append(_Line(label, points))
+        if lines:
+            words = _title(axis, along)
+            alt = (
+                f"Scaling {words}: a line for each operation; the same figures and the law of each stand in the table."
+            )
+            plot = _Plot(axis, words, found.machine.cores, lines)
+            pictures.append(Picture(_picture_name(axis), alt, plot, _draw))
+    return pictures
 
 
 def _picture_name(axis: str) -> str:
     return f"scaling-{axis}"
-
-
-def _labelled(one: Series) -> str:
-    return one.name if one.axis == THREADS else f"{one.name} ({one.law.law})"
 
 
 _ROWS = 17
@@ -166,7 +175,12 @@ def _draw(plot: _Plot) -> "Figure":
     if threads and plot.cores:
         axis.axvline(plot.cores, color=PALE, linewidth=1)
         axis.text(plot.cores, 1.0, " cores", transform=axis.get_xaxis_transform(), va="top", ha="left", fontsize=8)
-    _scale(axis, plot)
+    xs = sorted({point.x for line in plot.lines for point in line.points})
+    pictures.logarithmic(axis, figures.amount if threads else figures.time)
+    if xs[0] > 0:
+        axis.set_xscale("log")
+    axis.set_xticks(xs, [figures.round_amount(x) for x in xs])
+    axis.set_xticks([], minor=True)
     axis.set_xlabel(
         plot.words.removeprefix("by ") + ("; hollow: more threads than cores" if threads else ""),
         fontsize=8,
@@ -200,13 +214,3 @@ def _draw_line(axis: "Axes", line: _Line, at: int, throughput: bool) -> None:
             markerfacecolor="none" if point.oversubscribed else colour,
         )
     axis.plot([], [], color=colour, marker=marker, linestyle=style, label=line.label)
-
-
-def _scale(axis: "Axes", plot: _Plot) -> None:
-    """Both axes by tenfolds, but one that begins at none."""
-    xs = sorted({point.x for line in plot.lines for point in line.points})
-    pictures.logarithmic(axis, figures.amount if plot.axis == THREADS else figures.time)
-    if xs[0] > 0:
-        axis.set_xscale("log")
-    axis.set_xticks(xs, [figures.round_amount(x) for x in xs])
-    axis.set_xticks([], minor=True)

@@ -82,6 +82,10 @@ class Source:
         """Figures, between the marks that say where they come from."""
         return marked(name, origin([part.made for part in self.found.parts.values()] or [self.found.made]), lines)
 
+    def section(self, title: str, words: str, name: str, lines: Sequence[str]) -> list[str]:
+        """A section of a page: its title, words without a figure, and figures between their marks."""
+        return [f"## {title}", "", *([words, ""] if words else []), *self.block(name, lines)]
+
     def measured(self) -> list[str]:
         """When, at which revision and on which machine the layers of this page were measured, and whether the code has
         changed since."""

@@ -46,7 +46,9 @@ def table(title: str, titles: Sequence[str], body: Sequence[Sequence[str]], widt
         left_out.insert(0, columns.pop(gone).title)
         cells = [row[:gone] + row[gone + 1 :] for row in cells]
     spare = width - sum(_widths(columns, cells)[1:]) - 2 * (len(columns) - 1)
-    cells = [[_shortened(row[0], max(NARROWEST_NAME, spare)), *row[1:]] for row in cells]
+    longest = max(NARROWEST_NAME, spare)
+    for row in cells:
+        row[0] = row[0] if len(row[0]) <= longest else f"...{row[0][3 - longest :]}"
     lines = _lines(columns, cells)
     note = [f"(left out for want of room: {', '.join(left_out)})"] if left_out else []
     return "\n".join([styled(title, "bold"), *lines, *note]) + "\n"
@@ -81,25 +83,18 @@ def room() -> int:
     return shutil.get_terminal_size((KEPT_WIDTH, 24)).columns if sys.stdout.isatty() else KEPT_WIDTH
 
 
-def _lines(columns: Sequence[Column], body: Sequence[Sequence[str]]) -> list[str]:
+def _lines(columns: Sequence[Column], body: Sequence[Sequence[str]]) -> Iterator[str]:
     widths = _widths(columns, body)
-    head = "  ".join(_cell(column.title, column, width) for column, width in zip(columns, widths, strict=True))
-    rule = "  ".join(_rule() * width for width in widths)
-    rows = [
-        "  ".join(_coloured(text, column, width) for text, column, width in zip(row, columns, widths, strict=True))
-        for row in body
-    ]
-    return [line.rstrip() for line in (head, rule, *rows)]
-
-
-def _rule() -> str:
     encoding = (sys.stdout.encoding or "ascii").lower().replace("-", "")
-    return "\u2500" if encoding == "utf8" else "-"
-
-
-def _coloured(text: str, column: Column, width: int) -> str:
-    style = next((style for word, style in STYLED_WORDS.items() if text.startswith(word)), None)
-    return styled(_cell(text, column, width), style)
+    rule = "\u2500" if encoding == "utf8" else "-"
+    yield "  ".join(_cell(column.title, column, width) for column, width in zip(columns, widths)).rstrip()
+    yield "  ".join(rule * width for width in widths)
+    for row in body:
+        told = []
+        for text, column, width in zip(row, columns, widths, strict=True):
+            style = next((style for word, style in STYLED_WORDS.items() if text.startswith(word)), None)
+            told.append(styled(_cell(text, column, width), style))
+        yield "  ".join(told).rstrip()
 
 
 def _cell(text: str, column: Column, width: int) -> str:
@@ -113,7 +108,3 @@ def _widths(columns: Sequence[Column], body: Sequence[Sequence[str]]) -> list[in
 def _narrowest(columns: Sequence[Column], body: Sequence[Sequence[str]]) -> int:
     first, *others = _widths(columns, body)
     return min(first, NARROWEST_NAME) + sum(others) + 2 * len(others)
-
-
-def _shortened(name: str, width: int) -> str:
-    return name if len(name) <= width else "..." + name[len(name) - width + 3 :]

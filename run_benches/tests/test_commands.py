@@ -138,7 +138,7 @@ def test_what_the_engine_refuses_is_run_again_once_and_counted_beside_the_row(ch
     )
     assert [id for id, bench in run.benches.items() if bench.refusals] == [IN_TURNS, ALONE]
     for id in (ALONE, IN_TURNS):
-        assert any(line.startswith(f"{id}: run again: ") for line in done.stdout.splitlines())
+        assert any(line.startswith(f"  {id}: run again: ") for line in done.stdout.splitlines())
 
 
 def test_what_the_engine_refuses_again_is_invalid_with_that_reason(checkout: Checkout) -> None:

@@ -3,7 +3,7 @@
 from run_benches.analysis import figures
 from run_benches.analysis.findings import Findings
 from run_benches.analysis.peers import PeerOutcome, census
-from run_benches.render import peers, summary
+from run_benches.render import markdown, peers, summary
 from run_benches.render.source import Source
 from run_benches.store.runs import Ratio, Run
 from run_benches.tests import made_up
@@ -58,7 +58,7 @@ def test_an_interval_that_holds_one_tells_neither_and_nor_do_too_few_tuples() ->
 
 
 def test_on_the_page_of_the_layer_every_row_says_what_it_does_and_how_large_it_is() -> None:
-    text = "\n".join(peers.layer_tables(Source(Findings.of(beside_sqlite()), {}, {}), "encoding"))
+    text = "\n".join(markdown.sections(peers.layer_tables(Source(Findings.of(beside_sqlite()), {}, {}), "encoding")))
     for codec, size, whose in (
         ("strata", 1050, "ours"),
         ("bincode", 760, "ours slower"),

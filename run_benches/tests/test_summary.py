@@ -36,7 +36,7 @@ def test_every_line_fits_but_the_census_and_a_missed_goal_is_named(width: int, m
     *lines, census = told(whole()).splitlines()
     assert [line for line in lines if len(line) > width] == []
     assert census.startswith("rows: ")
-    assert any(line.startswith("storage/get/strata/sst: 46.7 ns") for line in lines)
+    assert any(line.startswith("  storage/get/strata/sst: 46.7 ns") for line in lines)
 
 
 def test_floors_and_what_the_plan_left_out_are_folded_into_counts_and_ratios_stay(
@@ -61,7 +61,9 @@ def test_a_layer_of_floors_alone_is_not_folded_away() -> None:
 def test_a_series_is_one_line_with_its_law() -> None:
     run = whole()
     laws = {one.name: one.words for one in Findings.of(run).series["records"]}
-    lines = {line.partition(" by records")[0]: line for line in told(run).splitlines() if " by records: " in line}
+    lines = {
+        line.partition(" by records")[0].strip(): line for line in told(run).splitlines() if " by records: " in line
+    }
     assert set(lines) == set(laws) and lines["scaling/read"].endswith(laws["scaling/read"])
 
 
