@@ -110,18 +110,14 @@ impl Engine for Postgres {
     }
 
     fn begin(&self, writes: bool) -> Result<Box<dyn View>> {
-        let lease = self.pool.take()?;
-        let mut view = Transaction {
+        let (lease, sequence) = if writes { (self.pool.take()?, 0) } else { self.begin_snapshot()? };
+        Ok(Box::new(Transaction {
             pool: Arc::clone(&self.pool),
             round_trips: Arc::clone(&self.round_trips),
             lease: Some(lease),
-            is_begun: AtomicBool::new(false),
-            sequence: 0,
-        };
-        if !writes {
-            view.begin_snapshot()?;
-        }
-        Ok(Box::new(view))
+            is_begun: AtomicBool::new(!writes),
+            sequence,
+        }))
     }
 
     fn write(&self, changes: &Changes) -> Outcome {
@@ -169,6 +165,18 @@ impl Engine for Postgres {
     }
 }
 
+impl Postgres {
+    fn begin_snapshot(&self) -> Result<(Lease, u64)> {
+        self.round_trips.add(1);
+        let (lease, row) = self.pool.begin(async |Connection { client, statements, .. }| {
+            let begin = client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
+            let (begun, row) = join(begin, client.query_one(&statements.sequence, &[])).await;
+            begun.and(row)
+        })?;
+        Ok((lease, row.get::<_, i64>(0) as u64))
+    }
+}
+
 /// A transaction of the database.
 struct Transaction {
     pool: Arc<Pool>,
@@ -186,20 +194,6 @@ const BEGIN_BLIND: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 impl Transaction {
     fn lease(&self) -> &Lease {
         self.lease.as_ref().expect("it is not committed")
-    }
-
-    fn begin_snapshot(&mut self) -> Result<()> {
-        self.round_trips.add(1);
-        self.is_begun.store(true, Ordering::Relaxed);
-        let lease = self.lease();
-        let row = lease.wait_up_to(ANSWERED_WITHIN, async {
-            let begin = lease.client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
-            let (begun, row) = join(begin, lease.client.query_one(&lease.statements.sequence, &[])).await;
-            begun.and(row)
-        });
-        let row = row.map_err(|failure| failure.or(busy))?;
-        self.sequence = row.get::<_, i64>(0) as u64;
-        Ok(())
     }
 
     /// Sends a read, after BEGIN if it is the first.
@@ -390,24 +384,29 @@ fn is_race(error: &tokio_postgres::Error) -> bool {
     error.code().is_some_and(|code| races.contains(code))
 }
 
+/// Returns whether the connection is lost.
+fn is_gone(error: &tokio_postgres::Error) -> bool {
+    let ended = [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN];
+    error.code().is_none_or(|code| ended.contains(code))
+}
+
 /// Returns the error of a read in a transaction: nothing was written, so one that has lost its connection, or raced, is run again.
 fn lost(error: tokio_postgres::Error) -> Error {
-    if error.code().is_none() || is_race(&error) { Error::Raced } else { busy(error) }
+    if is_gone(&error) || is_race(&error) { Error::Raced } else { busy(error) }
 }
 
 /// Returns the outcome of a commit that failed before COMMIT was sent.
 fn refused(error: &tokio_postgres::Error) -> Outcome {
     match error.code() {
-        _ if is_race(error) => Outcome::Raced,
+        // If the connection is lost, nothing was written.
+        _ if is_race(error) || is_gone(error) => Outcome::Raced,
         Some(code) if *code == SqlState::DISK_FULL => {
             Outcome::Refused(Error::Full { detail: "the disk of the database is full".to_owned() })
         }
         Some(code) if *code == SqlState::READ_ONLY_SQL_TRANSACTION => {
             Outcome::Refused(busy_because("it takes no writes"))
         }
-        // The connection is lost: nothing was written.
-        None => Outcome::Raced,
-        Some(_) => Outcome::Refused(busy(error)),
+        _ => Outcome::Refused(busy(error)),
     }
 }
 

@@ -12,7 +12,7 @@ use tokio_postgres::{Client, Config, Statement};
 use uuid::Uuid;
 
 use super::encryption::Tls;
-use super::{Failure, Url, busy, busy_because, unanswered};
+use super::{Failure, Url, busy, busy_because, is_gone, unanswered};
 use crate::error::{Error, Result};
 
 /// Returns the name by which the sessions of a server are known in the database.
@@ -46,14 +46,6 @@ pub struct Connection {
     runtime: Runtime,
 }
 
-impl Connection {
-    /// Returns whether the database has not closed it, as far as has been heard of it.
-    fn is_open(&self) -> bool {
-        self.runtime.run(drive());
-        !self.client.is_closed()
-    }
-}
-
 /// The runtime of one connection, which runs while a thread waits for an answer.
 struct Runtime(Option<tokio::runtime::Runtime>);
 
@@ -78,14 +70,6 @@ impl Drop for Runtime {
     fn drop(&mut self) {
         // Also where it must not be waited for: the last one to use a store may be a task.
         self.0.take().into_iter().for_each(tokio::runtime::Runtime::shutdown_background);
-    }
-}
-
-/// Has the runtime of a connection write what was queued, and read what has arrived.
-async fn drive() {
-    // Tasks run, then sockets are looked at, then the tasks that they have woken.
-    for _ in 0..2 {
-        tokio::task::yield_now().await;
     }
 }
 
@@ -200,18 +184,37 @@ impl Pool {
         })
     }
 
-    /// Sends a request on any connection, which is closed if it fails.
+    /// Sends a request that changes nothing if it is sent twice, on any connection.
     ///
     /// # Errors
     /// `Busy` if the database refuses, or does not answer; as [`Pool::take`].
     pub fn ask<R>(
         self: &Arc<Self>,
-        request: impl AsyncFnOnce(&Connection) -> std::result::Result<R, tokio_postgres::Error>,
+        request: impl AsyncFn(&Connection) -> std::result::Result<R, tokio_postgres::Error>,
     ) -> Result<R> {
-        let lease = self.take()?;
-        let answer = lease.wait_up_to(ANSWERED_WITHIN, request(&lease)).map_err(|failure| failure.or(busy))?;
+        let (lease, answer) = self.begin(request)?;
         lease.give_back();
         Ok(answer)
+    }
+
+    /// Does the same, and returns the connection, too.
+    ///
+    /// # Errors
+    /// As [`Pool::ask`].
+    pub fn begin<R>(
+        self: &Arc<Self>,
+        request: impl AsyncFn(&Connection) -> std::result::Result<R, tokio_postgres::Error>,
+    ) -> Result<(Lease, R)> {
+        let mut is_again = false;
+        loop {
+            let lease = self.take()?;
+            match lease.wait_up_to(ANSWERED_WITHIN, request(&lease)) {
+                Ok(answer) => return Ok((lease, answer)),
+                // The database may have closed it while nobody used it.
+                Err(Failure::Database(error)) if is_gone(&error) && !is_again => is_again = true,
+                Err(failure) => return Err(failure.or(busy)),
+            }
+        }
     }
 
     /// Takes a connection. A thread that has one waits for no other: those that have the others might wait for it.
@@ -230,8 +233,8 @@ impl Pool {
             *free -= 1;
         }
         let mut lease = Lease { connection: None, pool: Arc::clone(self), is_counted, _held: held };
-        let idle = || self.idle.lock().pop();
-        lease.connection = Some(match std::iter::from_fn(idle).find(Connection::is_open) {
+        let idle = self.idle.lock().pop();
+        lease.connection = Some(match idle {
             Some(connection) => connection,
             None => {
                 let limit = ANSWERED_WITHIN + CONNECTED_WITHIN * self.config.get_hosts().len() as u32;
@@ -341,16 +344,22 @@ impl Lease {
         limit: Duration,
         answer: impl Future<Output = std::result::Result<R, tokio_postgres::Error>>,
     ) -> std::result::Result<R, Failure> {
-        let answered = self.runtime.run(async { tokio::time::timeout(limit, answer).await });
-        // Others are of the same database.
-        let answered = answered.map_err(|_| Failure::Unanswered).inspect_err(|_| self.pool.idle.lock().clear());
-        answered?.map_err(Failure::Database)
+        let failure = match self.runtime.run(async { tokio::time::timeout(limit, answer).await }) {
+            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Err(error)) if !is_gone(&error) => return Err(Failure::Database(error)),
+            Ok(Err(error)) => Failure::Database(error),
+            Err(_) => Failure::Unanswered,
+        };
+        // Those that nobody uses are of the same database.
+        self.pool.idle.lock().clear();
+        Err(failure)
     }
 
     /// Sends ROLLBACK, for whose answer nobody waits, and gives the connection back.
     pub fn roll_back(self) {
         let sent = self.client.batch_execute("ROLLBACK");
-        self.runtime.run(async { tokio::select!(biased; _ = sent => {}, () = drive() => {}) });
+        // Queued, then written by the task of the connection.
+        self.runtime.run(async { tokio::select!(biased; _ = sent => {}, () = tokio::task::yield_now() => {}) });
         self.give_back();
     }
 
