@@ -33,7 +33,7 @@ use crate::error::{Error, Result};
 use crate::handlers::{self, Answer, Failure};
 use crate::query::Limits;
 use crate::schema::Identity;
-use crate::storage::Reach;
+use crate::storage::ReadTier;
 use crate::transaction::Database;
 pub use document::Kind;
 use document::{Document, Operation};
@@ -235,7 +235,7 @@ impl Graphql {
             return Err(Failure::Method { allow: "POST" });
         }
         // A mutation of several fields that began here and had to be restarted elsewhere would execute the first fields twice.
-        if database.reach() == Reach::Memory && operation.kind == Kind::Mutation && operation.roots.len() > 1 {
+        if database.tier() == ReadTier::Memory && operation.kind == Kind::Mutation && operation.roots.len() > 1 {
             return Err(Error::WouldBlock.into());
         }
         let variables = match Variables::coerce(&self.inputs, &operation.variables, request.variables.as_ref()) {
@@ -258,7 +258,7 @@ impl Graphql {
             return Ok(Ok(known));
         }
         // Validating one takes as long as tens of reads.
-        if database.reach() == Reach::Memory {
+        if database.tier() == ReadTier::Memory {
             return Err(Error::WouldBlock);
         }
         let compiled = document::compile(self.types.registry(), &self.inputs, database.schema(), text);

@@ -12,7 +12,7 @@ use hyper_util::service::TowerToHyperService;
 use strata::encoding::{Record, key};
 use strata::handlers::{self, media::Accepted};
 use strata::routing::{Call, Routes};
-use strata::storage::{Reach, Space};
+use strata::storage::{ReadTier, Space};
 use strata_harness::data::{self, scatter};
 use strata_harness::{Data, Depth, Facts, Suite, Unit};
 
@@ -35,7 +35,7 @@ pub fn in_process(suite: &mut Suite) {
         let (keys, mut answer) = (record_keys(1, n), Vec::new());
         move |index| {
             let key = &keys[scatter(index, n) as usize];
-            let found = ours.database.store().get(Space::Records, key, Reach::Disk).expect("a healthy store");
+            let found = ours.database.store().get(Space::Records, key, ReadTier::Disk).expect("a healthy store");
             found.map_or(0, |bytes| verbs::copied(&bytes, &mut answer))
         }
     });

@@ -13,7 +13,7 @@ use strata::indexes::{KeyRange, Keys, Matches};
 use strata::query::{Limits, Query};
 use strata::routing::{Call, Routes};
 use strata::schema::{Index, IndexKind, Schema, Table};
-use strata::storage::{Pinned, Reach, Space};
+use strata::storage::{Pinned, ReadTier, Space};
 use strata_harness::data::{self, CATEGORIES};
 use strata_harness::{Data, Depth, Facts, OrRefused, Scale, Suite, Unit};
 
@@ -196,15 +196,15 @@ fn below_query(suite: &mut Suite, n: u64, facts: impl Fn(&str) -> Facts) {
         let (table, ranges) = (ours.product().id, ranges(ours.product()));
         move |turn| {
             let (store, (prefix, end)) = (ours.database.store(), &ranges[(turn % CATEGORIES) as usize]);
-            let snapshot = store.snapshot(Reach::Disk).or_refused();
-            let mut entries = store.scan(Space::Indexes, prefix, end, &snapshot, Reach::Disk);
+            let snapshot = store.snapshot(ReadTier::Disk).or_refused();
+            let mut entries = store.scan(Space::Indexes, prefix, end, &snapshot, ReadTier::Disk);
             keys.clear();
             while keys.len() < LISTED as usize
                 && let Some((entry, _)) = entries.next().expect("a healthy store")
             {
                 keys.push(table, &entry[prefix.len()..]);
             }
-            let found = store.multi_get(Space::Records, &keys.slices(), &snapshot, Reach::Disk);
+            let found = store.multi_get(Space::Records, &keys.slices(), &snapshot, ReadTier::Disk);
             copied_out(&found.expect("a healthy store"), &mut answer)
         }
     });
@@ -214,14 +214,14 @@ fn below_query(suite: &mut Suite, n: u64, facts: impl Fn(&str) -> Facts) {
         let (values, mut keys, mut answer) = (values(), Keys::default(), Vec::new());
         move |turn| {
             let (store, value) = (ours.database.store(), &values[(turn % CATEGORIES) as usize]);
-            let snapshot = store.snapshot(Reach::Disk).or_refused();
+            let snapshot = store.snapshot(ReadTier::Disk).or_refused();
             let (_, index) = category(ours.product());
             let range = KeyRange::of_value(index, value);
-            let scan = store.scan(Space::Indexes, &range.lower, &range.upper, &snapshot, Reach::Disk);
+            let scan = store.scan(Space::Indexes, &range.lower, &range.upper, &snapshot, ReadTier::Disk);
             let mut matches = Matches::of(scan, ours.product(), index, &range);
             keys.clear();
             while keys.len() < LISTED as usize && matches.append(&mut keys).expect("a healthy store") {}
-            let found = store.multi_get(Space::Records, &keys.slices(), &snapshot, Reach::Disk);
+            let found = store.multi_get(Space::Records, &keys.slices(), &snapshot, ReadTier::Disk);
             let found = found.expect("a healthy store");
             copied_out(&found, &mut answer)
         }

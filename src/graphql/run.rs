@@ -20,7 +20,7 @@ use crate::error::{Error, Place};
 use crate::handlers::{Answer, Failure, JSON, with_body};
 use crate::query::{Limits, Query, Selection};
 use crate::schema::Table;
-use crate::storage::Reach;
+use crate::storage::ReadTier;
 use crate::transaction::{Database, Precondition};
 
 /// Maximum length of an answer, in bytes: it is built in memory before it is sent.
@@ -105,7 +105,7 @@ pub(super) fn run(
         let mut field = Field { database, limits, variables, data: &mut data, next: None };
         match field.run(root, select, introspected.as_ref()) {
             Ok(()) => next.extend(field.next.map(|cursor| (root.key.as_str(), cursor))),
-            Err(Failure::Error(Error::WouldBlock)) if database.reach() == Reach::Memory => {
+            Err(Failure::Error(Error::WouldBlock)) if database.tier() == ReadTier::Memory => {
                 return Err(Error::WouldBlock.into());
             }
             Err(failure) => {

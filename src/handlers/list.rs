@@ -15,7 +15,7 @@ use super::response::{Answer, JSON, with_body};
 use crate::error::Error;
 use crate::query::{Cursor, Limits, NOT_IN_URL, Query};
 use crate::schema::Table;
-use crate::storage::Reach;
+use crate::storage::ReadTier;
 use crate::transaction::Database;
 
 /// The approximate size of the pieces in which a longer list is sent, in bytes.
@@ -30,9 +30,9 @@ const WHOLE_BYTES: usize = 16 << 20;
 /// 400 if more records would have to be sorted than fit in memory; errors of the database.
 pub fn list(database: &Database, table: &Table, query: &Query<'_>, format: Format) -> Result<Answer> {
     let mut before = Vec::new();
-    let answer = list_in_pieces(database, table, query, format, |piece| match database.reach() {
-        Reach::Memory => Err(Error::WouldBlock),
-        Reach::Disk => {
+    let answer = list_in_pieces(database, table, query, format, |piece| match database.tier() {
+        ReadTier::Memory => Err(Error::WouldBlock),
+        ReadTier::Disk => {
             before.extend_from_slice(&piece);
             Ok(())
         }
@@ -71,7 +71,7 @@ pub fn list_in_pieces(
             _ if list.comes_in_pieces() => {
                 send_chunk(std::mem::replace(&mut piece, Vec::with_capacity(PIECE_BYTES + (PIECE_BYTES >> 3))))
             }
-            length => of_whole_list(length, database.reach()),
+            length => of_whole_list(length, database.tier()),
         }
     })?;
     list.end(shown.total, &mut piece)?;
@@ -83,11 +83,11 @@ pub fn list_in_pieces(
 }
 
 /// Checks the length of a list that has to be complete before it is sent.
-pub(super) fn of_whole_list(bytes: usize, reach: Reach) -> crate::error::Result<()> {
-    match reach {
-        Reach::Memory => Err(Error::WouldBlock),
-        Reach::Disk if bytes < WHOLE_BYTES => Ok(()),
-        Reach::Disk => Err(Error::invalid(format!(
+pub(super) fn of_whole_list(bytes: usize, tier: ReadTier) -> crate::error::Result<()> {
+    match tier {
+        ReadTier::Memory => Err(Error::WouldBlock),
+        ReadTier::Disk if bytes < WHOLE_BYTES => Ok(()),
+        ReadTier::Disk => Err(Error::invalid(format!(
             "a list in this media type begins with its length, so it has at most {} MiB: request fewer records, or another type",
             WHOLE_BYTES >> 20
         ))),

@@ -14,7 +14,7 @@ use crate::error::{Error, Place};
 use crate::multicast::{Registered, Registry};
 use crate::query::{Clause, Query};
 use crate::schema::Table;
-use crate::storage::Reach;
+use crate::storage::ReadTier;
 use crate::transaction::{Database, Precondition};
 
 /// `GET /T/{id}`, with `select` if there is a query.
@@ -111,7 +111,7 @@ pub fn list_in_pieces(
         match piece.len() {
             ..PIECE_BYTES => Ok(()),
             _ if list.comes_in_pieces() => send_chunk(std::mem::take(&mut piece)),
-            length => of_whole_list(length, Reach::Disk),
+            length => of_whole_list(length, ReadTier::Disk),
         }
     })?;
     list.end(shown.total, &mut piece)?;

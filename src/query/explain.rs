@@ -76,7 +76,7 @@ impl Query<'_> {
     pub fn explain<'q>(&'q self, database: &Database, table: &'q Table) -> Result<Explanation<'q>> {
         self.check(database, table)?;
         self.filter.compile()?; // Fails for whatever evaluation would reject.
-        let (snapshot, budget) = (database.store().snapshot(database.reach())?, StepBudget::of(database));
+        let (snapshot, budget) = (database.store().snapshot(database.tier())?, StepBudget::of(database));
         let source = Source::of(database, table, &snapshot, &budget);
         let reduced = self.reduced(source)?;
         let query = reduced.as_ref().unwrap_or(self);

@@ -10,7 +10,7 @@ use strata::blobs::{CHUNK_BYTES, PIECE_BYTES, disagreements};
 use strata::encoding::key;
 use strata::schema::Durability;
 use strata::server::Server;
-use strata::storage::{Batch, Reach, Space};
+use strata::storage::{Batch, ReadTier, Space};
 
 use super::client::{Connection, TIMEOUT, ask, schema, start, wait_until};
 use super::process::{Running, output};
@@ -287,7 +287,7 @@ fn damage(server: &Server, chunk: u32) {
     let (database, table) = (server.database(), server.database().table("Photo").unwrap());
     let record = database.read(table, "1").unwrap().unwrap();
     let key = key::chunk(table.id, record.upload(table.blobs[0]).unwrap(), chunk);
-    let mut bytes = database.store().get(Space::Blobs, &key, Reach::Disk).unwrap().unwrap().to_vec();
+    let mut bytes = database.store().get(Space::Blobs, &key, ReadTier::Disk).unwrap().unwrap().to_vec();
     bytes[4000] ^= 0x20;
     let mut batch = Batch::default();
     database.store().put(&mut batch, Space::Blobs, &key, &bytes);
