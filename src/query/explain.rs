@@ -1,4 +1,4 @@
-//! The answer to `explain=true`: the plan of a query, without reading its records.
+//! The response to `explain=true`: the plan of a query, without reading its records.
 
 use serde::Serialize;
 

@@ -10,7 +10,7 @@ use crate::schema::{Stream, check_group_name};
 use crate::storage::{ReadTier, Space, Store};
 use crate::transaction::{Database, Precondition, Transaction};
 
-/// The number of groups that a stream may have, those in `holdFor` apart: they are listed in one answer.
+/// The number of groups that a stream may have, those in `holdFor` apart: they are listed in one response.
 const MAX_GROUPS: usize = 1000;
 
 impl Streams {

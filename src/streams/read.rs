@@ -1,4 +1,4 @@
-//! Reads of a partition: chunks are verified and written straight into the answer.
+//! Reads of a partition: chunks are verified and written straight into the response.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ pub struct Page {
 const LOOKS: usize = 1000;
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// An answer from memory ends here: to read and copy more would keep others waiting.
+/// A response from memory ends here: to read and copy more would keep others waiting.
 const SHORT_BYTES: usize = 64 << 10;
 
 impl Streams {
