@@ -62,8 +62,8 @@ fn by_id(suite: &mut Suite) {
             move |index| {
                 let body = &bodies[scatter(index, n) as usize];
                 let request = Request::in_body(body.as_bytes()).expect("a request");
-                let answer = graphql.answer(&ours.database, &request, TRANSPORT).expect("a healthy store");
-                u64::from(answer.body().starts_with(b"{\"data\":{\"Product\":{\"id\""))
+                let response = graphql.respond(&ours.database, &request, TRANSPORT).expect("a healthy store");
+                u64::from(response.body().starts_with(b"{\"data\":{\"Product\":{\"id\""))
             }
         },
     );
@@ -106,8 +106,8 @@ fn list(suite: &mut Suite) {
             let body = body(document, "{\"offset\":0}");
             move |_| {
                 let request = Request::in_body(body.as_bytes()).expect("a request");
-                let answer = graphql.answer(&ours.database, &request, TRANSPORT).expect("a healthy store");
-                answer.body().split(|byte| *byte == b'{').count() as u64 - 5
+                let response = graphql.respond(&ours.database, &request, TRANSPORT).expect("a healthy store");
+                response.body().split(|byte| *byte == b'{').count() as u64 - 5
             }
         },
     );
@@ -123,8 +123,8 @@ fn list(suite: &mut Suite) {
                 let (table, limits) = (ours.product(), Limits::in_url(10_000));
                 let text = "sort=id&limit=100&offset=0&select=id,name,price";
                 let query = Query::parse(ours.database.schema(), table, text, &limits).expect("a query");
-                let answer = handlers::list(&ours.database, table, &query, Format::Json).expect("a healthy store");
-                answer.body().split(|byte| *byte == b'{').count() as u64 - 1
+                let response = handlers::list(&ours.database, table, &query, Format::Json).expect("a healthy store");
+                response.body().split(|byte| *byte == b'{').count() as u64 - 1
             }
         },
     );
@@ -154,8 +154,8 @@ fn joined_list(suite: &mut Suite) {
             move |index| {
                 let (body, json) = &lists[index as usize % lists.len()];
                 let request = Request::in_body(body.as_bytes()).expect("a request");
-                let answer = graphql.answer(&ours.database, &request, TRANSPORT).expect("a healthy store");
-                if answer.body().starts_with(json.as_bytes()) { LISTED } else { 0 }
+                let response = graphql.respond(&ours.database, &request, TRANSPORT).expect("a healthy store");
+                if response.body().starts_with(json.as_bytes()) { LISTED } else { 0 }
             }
         },
     );
@@ -173,9 +173,9 @@ fn joined_list(suite: &mut Suite) {
             move |index| {
                 let (text, json) = &lists[index as usize % lists.len()];
                 let query = Query::parse(ours.database.schema(), ours.product(), text, &limits).expect("a query");
-                let answer = handlers::list(&ours.database, ours.product(), &query, Format::Json);
-                let answer = answer.expect("a healthy store");
-                if answer.body() == json.as_bytes() { LISTED } else { 0 }
+                let response = handlers::list(&ours.database, ours.product(), &query, Format::Json);
+                let response = response.expect("a healthy store");
+                if response.body() == json.as_bytes() { LISTED } else { 0 }
             }
         },
     );
@@ -196,8 +196,8 @@ fn first(suite: &mut Suite) {
                 let query =
                     format!("{{ n{index}: Product(id: \"{}\") {{ id name price }} }}", data::id(scatter(index, n)));
                 let request = Request { query, operation_name: None, variables: None };
-                let answer = graphql.answer(&ours.database, &request, TRANSPORT).expect("a healthy store");
-                u64::from(answer.body().starts_with(b"{\"data\":{\""))
+                let response = graphql.respond(&ours.database, &request, TRANSPORT).expect("a healthy store");
+                u64::from(response.body().starts_with(b"{\"data\":{\""))
             }
         },
     );

@@ -19,7 +19,7 @@ use strata::handlers::{
     self,
     batch::{self, Target},
     coding::coded,
-    media::{Accepted, AnswerKind, Format},
+    media::{Accepted, Format, ResponseKind},
 };
 use strata::streams::Streams;
 use strata_harness::data::{self, scatter};
@@ -53,8 +53,8 @@ fn read(ours: Arc<Ours>, n: u64, headers: HeaderMap, expected: StatusCode) -> im
     let ids: Vec<_> = (0..n).map(data::id).collect();
     move |index| {
         let id = &ids[scatter(index, n) as usize];
-        let answer = handlers::read(&ours.database, ours.product(), id, &headers, Accepted::default());
-        u64::from(answer.is_ok_and(|answer| answer.status() == expected))
+        let response = handlers::read(&ours.database, ours.product(), id, &headers, Accepted::default());
+        u64::from(response.is_ok_and(|response| response.status() == expected))
     }
 }
 
@@ -63,8 +63,8 @@ fn create(ours: Arc<Ours>) -> impl FnMut(u64) -> u64 + Send {
     let (bodies, headers) = (bodies(), HeaderMap::new());
     ours.promise(Promise::CREATE);
     move |index| {
-        let answer = handlers::create(&ours.database, ours.product(), &headers, &bodies[(index % POOL) as usize]);
-        u64::from(answer.or_refused().status() == StatusCode::CREATED)
+        let response = handlers::create(&ours.database, ours.product(), &headers, &bodies[(index % POOL) as usize]);
+        u64::from(response.or_refused().status() == StatusCode::CREATED)
     }
 }
 
@@ -95,13 +95,13 @@ fn get_converted(suite: &mut Suite, case: &str, (name, value): (HeaderName, &'st
             let (ids, headers): (Vec<_>, _) = ((0..n).map(data::id).collect(), headers.clone());
             move |index| {
                 let id = &ids[scatter(index, n) as usize];
-                let accepted = Accepted::negotiate(&headers, AnswerKind::One).expect("a type that there is");
-                let answer = handlers::read(&ours.database, ours.product(), id, &headers, accepted);
-                let answer = answer.map(|answer| match accepted.coded.of_bytes(answer.body().len()) {
-                    Some(coding) => coded(answer, coding),
-                    None => answer,
+                let accepted = Accepted::negotiate(&headers, ResponseKind::One).expect("a type that there is");
+                let response = handlers::read(&ours.database, ours.product(), id, &headers, accepted);
+                let response = response.map(|response| match accepted.coded.of_bytes(response.body().len()) {
+                    Some(coding) => coded(response, coding),
+                    None => response,
                 });
-                u64::from(answer.is_ok_and(|answer| answer.headers().contains_key(VARY)))
+                u64::from(response.is_ok_and(|response| response.headers().contains_key(VARY)))
             }
         },
     );
@@ -125,8 +125,8 @@ fn list(suite: &mut Suite, shown: Listed) {
             let lists: Vec<_> = shown.lists(n).into_iter().map(list).collect();
             move |index| {
                 let (query, json) = &lists[index as usize % lists.len()];
-                let answer = handlers::list(&ours.database, ours.product(), query, Format::Json);
-                if answer.is_ok_and(|answer| answer.body() == json.as_bytes()) { LISTED } else { 0 }
+                let response = handlers::list(&ours.database, ours.product(), query, Format::Json);
+                if response.is_ok_and(|response| response.body() == json.as_bytes()) { LISTED } else { 0 }
             }
         },
     );
@@ -156,8 +156,8 @@ fn batch(suite: &mut Suite) {
             move |index| {
                 let body = &batches[index as usize % batches.len()];
                 let target = |_: &str| Ok(Target::Table(ours.product(), None));
-                let answer = batch::batch(&streams, &ours.database, &headers, body, Format::Json, OPERATIONS, target);
-                u64::from(answer.is_ok_and(|answer| answer.status() == StatusCode::OK)) * OPERATIONS as u64
+                let response = batch::batch(&streams, &ours.database, &headers, body, Format::Json, OPERATIONS, target);
+                u64::from(response.is_ok_and(|response| response.status() == StatusCode::OK)) * OPERATIONS as u64
             }
         },
     );

@@ -20,7 +20,7 @@ use strata::encoding::value::Value;
 use strata::encoding::{Record, key};
 use strata::indexes::{self, KeyRange, Keys, Matches};
 use strata::schema::{Durability, Index, IndexKind, Table};
-use strata::storage::{Batch, Reach, Space};
+use strata::storage::{Batch, ReadTier, Space};
 use strata_harness::data::{self, scatter};
 use strata_harness::{Facts, OrRefused, Suite, Unit, suite};
 use verbs::looked_at;
@@ -130,7 +130,7 @@ fn insert(suite: &mut Suite, operation: &str, case: &str, table: impl Fn() -> Ta
                 for entry in &mut entries[(index % POOL) as usize] {
                     let entry = entry.with(index);
                     let stored =
-                        ours.database.store().get(Space::Indexes, entry, Reach::Disk).expect("a healthy store");
+                        ours.database.store().get(Space::Indexes, entry, ReadTier::Disk).expect("a healthy store");
                     assert!(stored.is_some(), "operation {index} has left no entry");
                 }
             })
@@ -236,8 +236,8 @@ fn lookup(suite: &mut Suite, operation: &str, what: &str, stretches: impl Fn(u64
             let (index, mut keys) = (of(ours.product(), attribute, kind), Keys::default());
             move |turn| {
                 let (store, range) = (ours.database.store(), &ranges[turn as usize % ranges.len()]);
-                let snapshot = store.snapshot(Reach::Disk).or_refused();
-                let scan = store.scan(Space::Indexes, &range.lower, &range.upper, &snapshot, Reach::Disk);
+                let snapshot = store.snapshot(ReadTier::Disk).or_refused();
+                let scan = store.scan(Space::Indexes, &range.lower, &range.upper, &snapshot, ReadTier::Disk);
                 let mut entries = Matches::of(scan, ours.product(), &index, range);
                 keys.clear();
                 while entries.append(&mut keys).expect("a healthy store") {}
@@ -294,9 +294,10 @@ fn fulltext_lookup(suite: &mut Suite) {
             let index = searched::index(ours.product(), IndexKind::FullText).clone();
             move |turn| {
                 let (store, ranges) = (ours.database.store(), &stretches[turn as usize % stretches.len()]);
-                let snapshot = store.snapshot(Reach::Disk).or_refused();
-                let scan =
-                    |range: &KeyRange| store.scan(Space::Indexes, &range.lower, &range.upper, &snapshot, Reach::Disk);
+                let snapshot = store.snapshot(ReadTier::Disk).or_refused();
+                let scan = |range: &KeyRange| {
+                    store.scan(Space::Indexes, &range.lower, &range.upper, &snapshot, ReadTier::Disk)
+                };
                 let ranges = ranges.iter().map(|range| (scan(range), range));
                 let mut entries = Matches::common(ours.product(), &index, ranges).expect("two stretches");
                 keys.clear();

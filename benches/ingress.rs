@@ -28,7 +28,7 @@ use prepared::{Ours, POOL, SST, WRITES, WRITTEN, bodies, described, options, rec
 use strata::encoding::Record;
 use strata::handlers::{
     self, Validator,
-    media::{Accepted, AnswerKind, Bodies, BodyFormat},
+    media::{Accepted, Bodies, BodyFormat, ResponseKind},
 };
 use strata::ingress::{Body, Ingress, Options, Peer, read_body};
 use strata_harness::data::{self, Id, scatter};
@@ -99,11 +99,11 @@ impl State for Shared {
     }
 }
 
-/// Returns the status of the answer to a request on the connection of a peer, and its body.
+/// Returns the status of the response to a request on the connection of a peer, and its body.
 async fn answered(ingress: &Arc<Ingress>, request: Request<Full<Bytes>>, peer: &Peer) -> (StatusCode, Bytes) {
-    let answer = ingress.answer(request, peer).await;
-    let status = answer.status();
-    let body = answer.into_body().collect().await.expect("a body in memory").to_bytes();
+    let response = ingress.respond(request, peer).await;
+    let status = response.status();
+    let body = response.into_body().collect().await.expect("a body in memory").to_bytes();
     if status.is_server_error() {
         refused(&format!("{status}: {}", String::from_utf8_lossy(&body)));
     }
@@ -145,9 +145,9 @@ fn nothing_behind(suite: &mut Suite, threads: usize) {
             move |index| {
                 let request = get(&paths[scatter(index, n) as usize]);
                 runtime.block_on(async {
-                    let answer = nothing(request).await;
-                    let ok = answer.status() == StatusCode::OK;
-                    let body = answer.into_body().collect().await.expect("a body in memory").to_bytes();
+                    let response = nothing(request).await;
+                    let ok = response.status() == StatusCode::OK;
+                    let body = response.into_body().collect().await.expect("a body in memory").to_bytes();
                     u64::from(ok && black_box(body).is_empty())
                 })
             }
@@ -204,7 +204,7 @@ fn paths(n: u64) -> Vec<Uri> {
     (0..n).map(|index| format!("/Product/{}", data::id(index)).parse().expect("a path")).collect()
 }
 
-/// Requests as they go over the wire, each with the required length of its answer's body.
+/// Requests as they go over the wire, each with the required length of its response's body.
 type Exchanges = Vec<(Vec<u8>, usize)>;
 
 fn gets(n: u64) -> Exchanges {
@@ -236,10 +236,10 @@ fn json_bytes(body: &[u8]) -> usize {
 fn to_ingress(shared: &Shared, (request, body_bytes): &(Vec<u8>, usize)) -> Wire {
     let ingress = Arc::new(shared.ingress.for_thread());
     let peer = ingress.peer(Ipv4Addr::LOCALHOST.into(), None);
-    Wire::new(request, *body_bytes, move |request| ingress.answer(request, &peer))
+    Wire::new(request, *body_bytes, move |request| ingress.respond(request, &peer))
 }
 
-/// The whole cycle of a request, from its bytes to the bytes of its answer.
+/// The whole cycle of a request, from its bytes to the bytes of its response.
 fn cycle(suite: &mut Suite, threads: usize) {
     let n = records(suite.scale());
     let facts = |op: &str, state| {
@@ -266,7 +266,7 @@ fn cycle(suite: &mut Suite, threads: usize) {
         || (),
         |_: Arc<()>| {
             let exchanges = gets(n);
-            let mut wire = Wire::new(&exchanges[0].0, 0, |_| std::future::ready(answer(Bytes::new())));
+            let mut wire = Wire::new(&exchanges[0].0, 0, |_| std::future::ready(respond_with(Bytes::new())));
             move |index| u64::from(wire.exchange(&exchanges[scatter(index, n) as usize].0, 0, "200"))
         },
     );
@@ -284,7 +284,7 @@ fn cycle(suite: &mut Suite, threads: usize) {
     });
 }
 
-/// The size of a request or an answer.
+/// The size of a request or a response.
 struct Size {
     name: &'static str,
     headers: usize,
@@ -324,7 +324,7 @@ fn request_bytes(size: &Size) -> Vec<u8> {
     bytes
 }
 
-fn answer(body: Bytes) -> Response<Body> {
+fn respond_with(body: Bytes) -> Response<Body> {
     handlers::with_body(StatusCode::OK, handlers::JSON, body).map(|body| Either::Left(Full::new(body)))
 }
 
@@ -350,7 +350,7 @@ fn deserialize(suite: &mut Suite, size: &'static Size) {
                 let body = read_body(body, 1 << 20).await.expect("a body within the limit");
                 let whole = parts.headers.len() == size.headers + 2 && body.len() == size.body_bytes;
                 assert!(whole, "the request has lost something");
-                answer(Bytes::new())
+                respond_with(Bytes::new())
             });
             move |_| u64::from(wire.exchange(&request, 0, "200"))
         },
@@ -368,7 +368,8 @@ fn serialize(suite: &mut Suite, size: &'static Size) {
         || (),
         |_: Arc<()>| {
             let body = Bytes::from(vec![b'x'; size.body_bytes]);
-            let mut wire = Wire::new(LEAST_REQUEST, size.body_bytes, move |_| std::future::ready(answer(body.clone())));
+            let mut wire =
+                Wire::new(LEAST_REQUEST, size.body_bytes, move |_| std::future::ready(respond_with(body.clone())));
             move |_| u64::from(wire.exchange(LEAST_REQUEST, size.body_bytes, "200"))
         },
     );
@@ -376,7 +377,7 @@ fn serialize(suite: &mut Suite, size: &'static Size) {
 
 const LEAST_REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n";
 
-/// The smallest request and the smallest answer on the same path: the minimum cost of the pipe, the runtime and the HTTP library.
+/// The smallest request and the smallest response on the same path: the minimum cost of the pipe, the runtime and the HTTP library.
 fn driver(suite: &mut Suite) {
     for operation in ["request_deserialize", "response_serialize", "header_parsing"] {
         let facts = Facts::new("sends the smallest request and reads the smallest answer").state("in memory");
@@ -387,7 +388,7 @@ fn driver(suite: &mut Suite) {
             facts,
             || (),
             |_: Arc<()>| {
-                let mut wire = Wire::new(LEAST_REQUEST, 0, |_| std::future::ready(answer(Bytes::new())));
+                let mut wire = Wire::new(LEAST_REQUEST, 0, |_| std::future::ready(respond_with(Bytes::new())));
                 move |_| u64::from(wire.exchange(LEAST_REQUEST, 0, "200"))
             },
         );
@@ -411,11 +412,11 @@ fn header_parsing(suite: &mut Suite) {
                 let request = request_bytes(&Size { name: "", headers: count, body_bytes: 0 });
                 let mut wire = Wire::new(&request, 0, |request| {
                     let headers = request.headers();
-                    let accepted = black_box(Accepted::negotiate(headers, AnswerKind::One));
+                    let accepted = black_box(Accepted::negotiate(headers, ResponseKind::One));
                     let body_format = black_box(BodyFormat::from_headers(headers, Bodies::Records));
                     let expected = black_box(handlers::expected(headers));
                     assert!(accepted.is_ok() && body_format.is_ok() && expected.is_ok(), "they are valid");
-                    std::future::ready(answer(Bytes::new()))
+                    std::future::ready(respond_with(Bytes::new()))
                 });
                 move |_| u64::from(wire.exchange(&request, 0, "200"))
             },
@@ -489,8 +490,8 @@ fn response_building(suite: &mut Suite) {
                 let (stored, schema) = &all.0;
                 let record = Record::open(&schema.tables[0], &stored[(index % POOL) as usize]).expect("a record");
                 let json = Bytes::copy_from_slice(record.json());
-                let answer = handlers::with_record(StatusCode::OK, &Validator::of(&record), json);
-                u64::from(black_box(answer).body().len() > 900)
+                let response = handlers::with_record(StatusCode::OK, &Validator::of(&record), json);
+                u64::from(black_box(response).body().len() > 900)
             }
         },
     );

@@ -71,9 +71,9 @@ fn main() {
 }
 
 /// Returns true if a handler responded with a record.
-fn whole(answer: handlers::Result<handlers::Answer>) -> bool {
-    let answer = answer.or_refused();
-    answer.status().is_success() && black_box(answer.body()).len() > 900
+fn whole(response: handlers::Result<handlers::Response>) -> bool {
+    let response = response.or_refused();
+    response.status().is_success() && black_box(response.body()).len() > 900
 }
 
 fn runtime() -> tokio::runtime::Runtime {
@@ -90,7 +90,7 @@ trait Requests: Send {
         b""
     }
 
-    /// The units in an answer with this status and length of the body.
+    /// The units in a response with this status and length of the body.
     fn units(&self, index: u64, status: StatusCode, body_bytes: usize) -> u64;
 }
 
@@ -109,8 +109,8 @@ fn from_driver_on<R: Requests>(
         let (runtime, requests) = (runtime(), requests());
         let routes = Routes::new(ours.database.clone(), handlers::Options::default()).expect("streams that open");
         move |index| {
-            let answer = routed(&routes, &ours, requests.request(index), requests.body(index));
-            let (status, body_bytes) = runtime.block_on(answer);
+            let response = routed(&routes, &ours, requests.request(index), requests.body(index));
+            let (status, body_bytes) = runtime.block_on(response);
             requests.units(index, status, body_bytes)
         }
     });
@@ -153,11 +153,11 @@ fn ingress(ours: &Ours, runtime: &tokio::runtime::Runtime) -> Arc<Ingress> {
     Arc::new(Ingress::new(ours.database.clone(), handlers, ingress, pool).expect("streams that open"))
 }
 
-/// Reads the answer to a request on the connection of a peer; returns its status and the length of its body.
+/// Reads the response to a request on the connection of a peer; returns its status and the length of its body.
 async fn answered(ingress: &Arc<Ingress>, request: Request<Full<Bytes>>, peer: &Peer) -> (StatusCode, usize) {
-    let answer = ingress.answer(request, peer).await;
-    let status = answer.status();
-    let body = answer.into_body().collect().await.expect("a body in memory").to_bytes();
+    let response = ingress.respond(request, peer).await;
+    let status = response.status();
+    let body = response.into_body().collect().await.expect("a body in memory").to_bytes();
     if status.is_server_error() {
         refused(&format!("{status}: {}", String::from_utf8_lossy(&body)));
     }
@@ -169,8 +169,8 @@ async fn routed(routes: &Routes, ours: &Ours, request: Request<Full<Bytes>>, bod
     let (parts, _) = black_box(request).into_parts();
     let route = routes.resolve(&parts.method, &parts.uri, &parts.headers);
     let route = route.expect("a table's path").expect("a good request");
-    let answer = Call::new(&route, body).answer(&ours.database, &parts.headers).or_refused();
-    read_whole(answer.map(Full::new)).await
+    let response = Call::new(&route, body).respond(&ours.database, &parts.headers).or_refused();
+    read_whole(response.map(Full::new)).await
 }
 
 /// The same with nothing behind it.
@@ -179,9 +179,9 @@ async fn unanswered(request: Request<Full<Bytes>>) -> (StatusCode, usize) {
     read_whole(Response::new(Full::new(Bytes::new()))).await
 }
 
-async fn read_whole(answer: Response<Full<Bytes>>) -> (StatusCode, usize) {
-    let status = answer.status();
-    let body = answer.into_body().collect().await.expect("a body in memory").to_bytes();
+async fn read_whole(response: Response<Full<Bytes>>) -> (StatusCode, usize) {
+    let status = response.status();
+    let body = response.into_body().collect().await.expect("a body in memory").to_bytes();
     (status, black_box(body).len())
 }
 

@@ -14,7 +14,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use strata::encoding::{Record, body, key, record};
 use strata::schema::{Durability, Schema, Table};
-use strata::storage::{self, Reach, Space};
+use strata::storage::{self, ReadTier, Space};
 use strata::transaction::Database;
 use strata_harness::data::{self, Id};
 use strata_harness::{OrRefused, Scale, State, temporary_directory};
@@ -131,7 +131,7 @@ impl Ours {
     /// The same with every block in the cache, as far as they fit: each sample of a row that changes its store has a freshly opened store,
     /// and would otherwise measure reading it from disk.
     pub fn warmed(self) -> Self {
-        self.read_all(Reach::Disk);
+        self.read_all(ReadTier::Disk);
         self
     }
 
@@ -140,16 +140,16 @@ impl Ours {
     pub fn held_by_cache(self) -> Self {
         let warmed = self.warmed();
         if set_options().is_empty() {
-            warmed.read_all(Reach::Memory);
+            warmed.read_all(ReadTier::Memory);
         }
         warmed
     }
 
-    fn read_all(&self, reach: Reach) {
+    fn read_all(&self, tier: ReadTier) {
         let store = self.database.store();
-        let snapshot = store.snapshot(Reach::Disk).or_refused();
+        let snapshot = store.snapshot(ReadTier::Disk).or_refused();
         for space in [Space::Records, Space::Indexes] {
-            let mut all = store.scan(space, &[], &[], &snapshot, reach);
+            let mut all = store.scan(space, &[], &[], &snapshot, tier);
             while all.next().expect("a healthy store, and a cache that holds it where memory alone is asked").is_some()
             {
             }
@@ -202,8 +202,8 @@ impl State for Ours {
         assert!(written >= promised, "{operations} operations have written {written} bytes of {promised} at least");
         if promise.created {
             let (store, table) = (self.database.store(), &self.database.schema().tables[0]);
-            let ([from, to], snapshot) = (Promise::made(table.id), store.snapshot(Reach::Disk).or_refused());
-            let mut created = store.scan(Space::Records, &from, &to, &snapshot, Reach::Disk);
+            let ([from, to], snapshot) = (Promise::made(table.id), store.snapshot(ReadTier::Disk).or_refused());
+            let mut created = store.scan(Space::Records, &from, &to, &snapshot, ReadTier::Disk);
             for number in 0..records.min(LOOKED_AT) {
                 let stored =
                     created.next().expect("a healthy store").and_then(|(_, bytes)| Record::open(table, bytes).ok());

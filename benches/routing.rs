@@ -113,8 +113,10 @@ fn axums(suite: &mut Suite, operation: &str, tables: usize, method: &Method, res
                 let mut request = slot.lock().take().expect("the last handler has left it");
                 request.extensions_mut().clear();
                 *request.uri_mut() = paths[index as usize % tables].clone();
-                let answer = pin!(router.call(request)).poll(&mut Context::from_waker(Waker::noop()));
-                u64::from(matches!(black_box(answer), Poll::Ready(Ok(answer)) if answer.status() == StatusCode::OK))
+                let response = pin!(router.call(request)).poll(&mut Context::from_waker(Waker::noop()));
+                u64::from(
+                    matches!(black_box(response), Poll::Ready(Ok(response)) if response.status() == StatusCode::OK),
+                )
             }
         },
     );

@@ -34,7 +34,7 @@ use crate::prepared::Ours;
 /// One connection that is kept alive.
 pub struct Client {
     stream: Box<dyn Stream>,
-    answer: Vec<u8>,
+    response: Vec<u8>,
 }
 
 trait Stream: Read + Write + Send {}
@@ -60,24 +60,24 @@ impl Client {
     }
 
     fn over(stream: Box<dyn Stream>) -> Self {
-        Self { stream, answer: vec![0; 64 << 10] }
+        Self { stream, response: vec![0; 64 << 10] }
     }
 
-    /// Sends a request and reads the whole answer; returns its status and the length of its body.
+    /// Sends a request and reads the whole response; returns its status and the length of its body.
     pub fn exchange(&mut self, request: &[u8]) -> (u16, usize) {
         self.stream.write_all(request).expect("the server reads");
         let (mut filled, mut wanted) = (0, None);
         while wanted.is_none_or(|(_, end)| filled < end) {
-            let read = self.stream.read(&mut self.answer[filled..]).expect("the server answers");
+            let read = self.stream.read(&mut self.response[filled..]).expect("the server answers");
             assert!(read > 0, "the server has closed the connection");
             filled += read;
-            wanted = wanted.or_else(|| ends(&self.answer[..filled]));
+            wanted = wanted.or_else(|| ends(&self.response[..filled]));
         }
         let (body, end) = wanted.expect("the loop has found it");
-        if self.answer[9] == b'5' {
-            refused(&String::from_utf8_lossy(&self.answer[body..end]));
+        if self.response[9] == b'5' {
+            refused(&String::from_utf8_lossy(&self.response[body..end]));
         }
-        let status = std::str::from_utf8(&self.answer[9..12]).ok().and_then(|status| status.parse().ok());
+        let status = std::str::from_utf8(&self.response[9..12]).ok().and_then(|status| status.parse().ok());
         (status.expect("a status line"), end - body)
     }
 }
@@ -89,9 +89,9 @@ fn tcp(address: SocketAddr) -> TcpStream {
 }
 
 /// Where the body begins and ends, once the head is complete.
-fn ends(answer: &[u8]) -> Option<(usize, usize)> {
-    let body = answer.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
-    let head = std::str::from_utf8(&answer[..body]).expect("a head is ASCII").to_ascii_lowercase();
+fn ends(response: &[u8]) -> Option<(usize, usize)> {
+    let body = response.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
+    let head = std::str::from_utf8(&response[..body]).expect("a head is ASCII").to_ascii_lowercase();
     let (_, rest) = head.split_once("content-length: ").expect("a length");
     let length: usize = rest.split_once('\r').and_then(|(digits, _)| digits.parse().ok()).expect("a number");
     Some((body, body + length))

@@ -17,12 +17,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Full};
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use strata::handlers;
-use strata::static_files::{Answer, media_type};
+use strata::static_files::{Response, media_type};
 use strata_harness::data::scatter;
 use strata_harness::{Facts, Suite, suite};
 use tower_http::services::ServeDir;
@@ -78,8 +78,8 @@ fn get(suite: &mut Suite, files: u64) {
             move |index| {
                 let (request, _) = request(&paths[scatter(index, files) as usize]).into_parts();
                 runtime.block_on(async {
-                    let answer = folder.site.answer(&request.method, &request.uri, &request.headers);
-                    let bytes = Full::new(site::bytes(answer)).collect().await.expect("a body in memory").to_bytes();
+                    let response = folder.site.respond(&request.method, &request.uri, &request.headers);
+                    let bytes = Full::new(site::bytes(response)).collect().await.expect("a body in memory").to_bytes();
                     u64::from(black_box(bytes).len() as u64 == FILE_BYTES)
                 })
             }
@@ -104,9 +104,9 @@ fn beside(suite: &mut Suite) {
             move |index| {
                 let request = request(&paths[scatter(index, files) as usize]);
                 runtime.block_on(async {
-                    let answer = service.call(request).await.expect("it has no errors");
-                    assert_eq!(answer.status(), StatusCode::OK);
-                    let bytes = answer.into_body().collect().await.expect("a file").to_bytes();
+                    let response = service.call(request).await.expect("it has no errors");
+                    assert_eq!(response.status(), StatusCode::OK);
+                    let bytes = response.into_body().collect().await.expect("a file").to_bytes();
                     u64::from(black_box(bytes).len() as u64 == FILE_BYTES)
                 })
             }
@@ -125,8 +125,8 @@ fn beside(suite: &mut Suite) {
                 let request = request(&paths[scatter(index, files) as usize]);
                 runtime.block_on(async {
                     drop(black_box(request));
-                    let answer = Response::new(Full::new(body.clone()));
-                    let bytes = answer.into_body().collect().await.expect("a body in memory").to_bytes();
+                    let response = Response::new(Full::new(body.clone()));
+                    let bytes = response.into_body().collect().await.expect("a body in memory").to_bytes();
                     u64::from(black_box(bytes).len() as u64 == FILE_BYTES)
                 })
             }
@@ -153,7 +153,7 @@ fn mime(suite: &mut Suite) {
     );
 }
 
-/// The requests of a row of the layer alone, and the expected answer.
+/// The requests of a row of the layer alone, and the expected response.
 struct Asked {
     operation: &'static str,
     op: &'static str,
@@ -161,7 +161,7 @@ struct Asked {
     headers: HeaderMap,
     /// True if the client has the file, and sends its tag.
     is_known: bool,
-    is_right: fn(Option<handlers::Result<Answer>>) -> bool,
+    is_right: fn(Option<handlers::Result<Response>>) -> bool,
     allocations: u64,
 }
 
@@ -175,31 +175,31 @@ impl Asked {
             let headers = |path| match self.is_known {
                 false => self.headers.clone(),
                 true => {
-                    HeaderMap::from_iter([(IF_NONE_MATCH, tag(folder.site.answer(&Method::GET, path, &self.headers)))])
+                    HeaderMap::from_iter([(IF_NONE_MATCH, tag(folder.site.respond(&Method::GET, path, &self.headers)))])
                 }
             };
             let requests: Vec<_> = paths.iter().map(|path| (path.clone(), headers(path))).collect();
-            // The first answer to each builds what the later ones share.
+            // The first response to each builds what the later ones share.
             for (path, headers) in &requests {
-                assert!(is_right(folder.site.answer(&Method::GET, path, headers)), "{path}");
+                assert!(is_right(folder.site.respond(&Method::GET, path, headers)), "{path}");
             }
             move |index| {
                 let (path, headers) = &requests[scatter(index, requests.len() as u64) as usize];
-                u64::from(is_right(black_box(folder.site.answer(&Method::GET, path, headers))))
+                u64::from(is_right(black_box(folder.site.respond(&Method::GET, path, headers))))
             }
         });
     }
 }
 
 /// The tag of a file.
-fn tag(answer: Option<handlers::Result<Answer>>) -> HeaderValue {
-    let answer = answer.and_then(Result::ok).expect("a file");
-    answer.headers().get(ETAG).expect("a file has one").clone()
+fn tag(response: Option<handlers::Result<Response>>) -> HeaderValue {
+    let response = response.and_then(Result::ok).expect("a file");
+    response.headers().get(ETAG).expect("a file has one").clone()
 }
 
-fn is_found(answer: Option<handlers::Result<Answer>>) -> bool {
-    let answer = answer.and_then(Result::ok);
-    answer.is_some_and(|answer| answer.status() == StatusCode::OK && answer.body().length_bytes() == FILE_BYTES)
+fn is_found(response: Option<handlers::Result<Response>>) -> bool {
+    let response = response.and_then(Result::ok);
+    response.is_some_and(|response| response.status() == StatusCode::OK && response.body().length_bytes() == FILE_BYTES)
 }
 
 fn paths(suite: &mut Suite) {
@@ -248,7 +248,7 @@ fn decisions(suite: &mut Suite) {
         paths: pages(),
         headers: HeaderMap::new(),
         is_known: false,
-        is_right: |answer| answer.is_none(),
+        is_right: |response| response.is_none(),
         allocations: 0,
     };
     row.row(suite, 1000, || Files::with(1000));
@@ -258,9 +258,9 @@ fn decisions(suite: &mut Suite) {
         paths: Vec::new(),
         headers: HeaderMap::new(),
         is_known: true,
-        is_right: |answer| {
-            let answer = answer.and_then(Result::ok);
-            answer.is_some_and(|answer| answer.status() == StatusCode::NOT_MODIFIED)
+        is_right: |response| {
+            let response = response.and_then(Result::ok);
+            response.is_some_and(|response| response.status() == StatusCode::NOT_MODIFIED)
         },
         allocations: 2,
     };
@@ -283,7 +283,7 @@ fn decisions(suite: &mut Suite) {
                     7 | 8 => (&pages[place], &html, true),
                     _ => (&pages[place], &none, false),
                 };
-                u64::from(is_found(black_box(folder.site.answer(&Method::GET, path, headers))) == found)
+                u64::from(is_found(black_box(folder.site.respond(&Method::GET, path, headers))) == found)
             }
         },
     );
@@ -305,9 +305,9 @@ fn tcp(suite: &mut Suite) {
         Bare::start(Raw::copy(0, 1), move |_| {
             let body = content.clone();
             move |_: &http::request::Parts, _: &[u8]| {
-                let mut answer = Response::new(Full::new(body.clone()));
-                answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/html"));
-                answer
+                let mut response = Response::new(Full::new(body.clone()));
+                response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/html"));
+                response
             }
         })
     };

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use floor::{Promise, Raw};
 use prepared::{MEMTABLE, Ours, SST, described, options, record_keys, records, soft};
 use strata::schema::Durability;
-use strata::storage::{Batch, Reach, Space};
+use strata::storage::{Batch, ReadTier, Space};
 use strata_harness::data::scatter;
 use strata_harness::{Depth, Facts, OrRefused, Suite, Unit, suite};
 use verbs::{MADE_ID, Writes};
@@ -43,7 +43,7 @@ fn gets(suite: &mut Suite) {
             let keys = record_keys(1, n);
             move |index| {
                 let key = &keys[scatter(index, n) as usize];
-                let found = ours.database.store().get(Space::Records, key, Reach::Disk).expect("a healthy store");
+                let found = ours.database.store().get(Space::Records, key, ReadTier::Disk).expect("a healthy store");
                 u64::from(found.is_some_and(|bytes| !black_box(&bytes[..]).is_empty()))
             }
         });
@@ -108,8 +108,8 @@ fn multi_gets(suite: &mut Suite) {
             move |index| {
                 let first = scatter(index, n - 100) as usize;
                 let store = ours.database.store();
-                let snapshot = store.snapshot(Reach::Disk).or_refused();
-                let found = store.multi_get(Space::Records, &keys[first..first + 100], &snapshot, Reach::Disk);
+                let snapshot = store.snapshot(ReadTier::Disk).or_refused();
+                let found = store.multi_get(Space::Records, &keys[first..first + 100], &snapshot, ReadTier::Disk);
                 answer.clear();
                 let mut values = 0;
                 for value in found.expect("a healthy store").into_iter().flatten() {
@@ -153,8 +153,8 @@ fn scans(suite: &mut Suite) {
             move |index| {
                 let first = scatter(index, n - 100) as usize;
                 let store = ours.database.store();
-                let snapshot = store.snapshot(Reach::Disk).or_refused();
-                let mut scan = store.scan(Space::Records, &keys[first], &keys[first + 100], &snapshot, Reach::Disk);
+                let snapshot = store.snapshot(ReadTier::Disk).or_refused();
+                let mut scan = store.scan(Space::Records, &keys[first], &keys[first + 100], &snapshot, ReadTier::Disk);
                 let mut found = 0;
                 while let Some((_, value)) = scan.next().expect("a healthy store") {
                     found += u64::from(!black_box(value).is_empty());

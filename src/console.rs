@@ -9,9 +9,9 @@
 
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, LOCATION, REFERRER_POLICY, VARY};
-use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 
-use crate::handlers::{Answer, Result};
+use crate::handlers::{Response, Result};
 use crate::static_files::{Content, Site, accepts_html};
 
 /// The path of the console.
@@ -68,21 +68,21 @@ impl Console {
     ///
     /// # Errors
     /// 405; 406; 412.
-    pub fn answer(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<Result<Answer>> {
+    pub fn respond(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<Result<Response>> {
         let name = uri.path().strip_prefix(PATH)?;
         let name = if name.is_empty() { name } else { name.strip_prefix('/')? };
         let policy = if name == "graphiql.html" { POLICY_OF_GRAPHIQL } else { POLICY };
         let outcome = self.0.file_at(name, method, headers)?;
-        Some(outcome.map(|answer| {
-            let mut answer = answer.map(|content| match content {
+        Some(outcome.map(|response| {
+            let mut response = response.map(|content| match content {
                 Content::Memory(bytes) => bytes,
                 Content::Disk(_) => unreachable!("files of the binary are in memory"),
             });
-            let head = answer.headers_mut();
+            let head = response.headers_mut();
             head.insert(CONTENT_SECURITY_POLICY, policy);
             head.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
             head.extend(ISOLATION);
-            answer
+            response
         }))
     }
 }
@@ -94,16 +94,16 @@ impl Default for Console {
 }
 
 /// Returns the redirection to the console for a browser that requests `/`.
-pub fn redirection(method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<Answer> {
+pub fn redirection(method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<Response> {
     let wanted = matches!(*method, Method::GET | Method::HEAD) && uri.path() == "/" && accepts_html(headers);
     wanted.then(|| {
-        let mut answer = Response::new(Bytes::new());
-        *answer.status_mut() = StatusCode::TEMPORARY_REDIRECT;
-        answer.headers_mut().insert(LOCATION, HeaderValue::from_static(PATH));
-        answer.headers_mut().insert(VARY, HeaderValue::from_static("accept"));
+        let mut response = Response::new(Bytes::new());
+        *response.status_mut() = StatusCode::TEMPORARY_REDIRECT;
+        response.headers_mut().insert(LOCATION, HeaderValue::from_static(PATH));
+        response.headers_mut().insert(VARY, HeaderValue::from_static("accept"));
         // There may be a site later.
-        answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        answer
+        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        response
     })
 }
 
@@ -111,8 +111,8 @@ pub fn redirection(method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<An
 mod tests {
     use super::*;
 
-    fn ask(method: Method, path: &str) -> Option<Result<Answer>> {
-        Console::new().answer(&method, &path.parse().unwrap(), &HeaderMap::new())
+    fn ask(method: Method, path: &str) -> Option<Result<Response>> {
+        Console::new().respond(&method, &path.parse().unwrap(), &HeaderMap::new())
     }
 
     #[test]
@@ -123,9 +123,9 @@ mod tests {
             assert_eq!(page.headers()["content-type"], "text/html; charset=utf-8", "{path}");
         }
         for (name, bytes) in FILES {
-            let answer = ask(Method::GET, &format!("/_console/{name}")).unwrap().unwrap();
-            assert_eq!(answer.body(), bytes, "{name}");
-            assert!(answer.headers()["content-security-policy"].to_str().unwrap().contains("script-src 'self';"));
+            let response = ask(Method::GET, &format!("/_console/{name}")).unwrap().unwrap();
+            assert_eq!(response.body(), bytes, "{name}");
+            assert!(response.headers()["content-security-policy"].to_str().unwrap().contains("script-src 'self';"));
         }
         for path in ["/_console/nothing", "/_consoles", "/_console//", "/_console/vendor/README.md", "/"] {
             assert!(ask(Method::GET, path).is_none(), "{path}");

@@ -2,8 +2,8 @@
 //!
 //! A document is parsed (`tokens`, `parser`) and validated (`validation`) as the specification says, against the types generated from the
 //! schema (`types`), and compiled (`document`): the fields of tables become a [`Selection`](crate::query::Selection), so that a list with
-//! joins is read as over REST, with one batched look-up per relationship, and its answer is written as bytes; nothing is resolved field by
-//! field. An operation is executed with the variables of its request (`variables`, `run`). async-graphql has the types and answers
+//! joins is read as over REST, with one batched look-up per relationship, and its response is written as bytes; nothing is resolved field
+//! by field. An operation is executed with the variables of its request (`variables`, `run`). async-graphql has the types and answers
 //! introspection.
 //!
 //! Non-goals: subscriptions (the change feed has the changes); types that are not tables.
@@ -20,7 +20,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use async_graphql::{Response, dynamic};
+use async_graphql::dynamic;
 use async_graphql_parser::types::{DocumentOperations, ExecutableDocument, OperationDefinition, OperationType};
 use async_graphql_parser::{Pos, Positioned};
 use async_graphql_value::ConstValue;
@@ -30,10 +30,10 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 
 use crate::error::{Error, Result};
-use crate::handlers::{self, Answer, Failure};
+use crate::handlers::{self, Failure, Response};
 use crate::query::Limits;
 use crate::schema::Identity;
-use crate::storage::Reach;
+use crate::storage::ReadTier;
 use crate::transaction::Database;
 pub use document::Kind;
 use document::{Document, Operation};
@@ -218,8 +218,8 @@ impl Graphql {
     ///
     /// # Errors
     /// 400 for another database than the interface was created for; 405 for a mutation sent with a safe method; `WouldBlock` on a database
-    /// that answers from memory. An invalid request and the failures of its fields are reported in the answer.
-    pub fn answer(&self, database: &Database, request: &Request, transport: Transport) -> handlers::Result<Answer> {
+    /// that answers from memory. An invalid request and the failures of its fields are reported in the response.
+    pub fn respond(&self, database: &Database, request: &Request, transport: Transport) -> handlers::Result<Response> {
         if self.identity.is_some_and(|identity| !database.schema().has(identity)) {
             return Err(Error::invalid("this GraphQL interface is of another database").into());
         }
@@ -235,7 +235,7 @@ impl Graphql {
             return Err(Failure::Method { allow: "POST" });
         }
         // A mutation of several fields that began here and had to be restarted elsewhere would execute the first fields twice.
-        if database.reach() == Reach::Memory && operation.kind == Kind::Mutation && operation.roots.len() > 1 {
+        if database.tier() == ReadTier::Memory && operation.kind == Kind::Mutation && operation.roots.len() > 1 {
             return Err(Error::WouldBlock.into());
         }
         let variables = match Variables::coerce(&self.inputs, &operation.variables, request.variables.as_ref()) {
@@ -258,7 +258,7 @@ impl Graphql {
             return Ok(Ok(known));
         }
         // Validating one takes as long as tens of reads.
-        if database.reach() == Reach::Memory {
+        if database.tier() == ReadTier::Memory {
             return Err(Error::WouldBlock);
         }
         let compiled = document::compile(self.types.registry(), &self.inputs, database.schema(), text);
@@ -269,8 +269,8 @@ impl Graphql {
         }))
     }
 
-    /// Returns the answers to the introspection fields, if there are any.
-    fn introspect(&self, operation: &Operation, variables: &Variables) -> Option<Response> {
+    /// Returns the response to the introspection fields, if there are any.
+    fn introspect(&self, operation: &Operation, variables: &Variables) -> Option<async_graphql::Response> {
         let selected = operation.introspection(variables);
         if selected.items.is_empty() {
             return None;

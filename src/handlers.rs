@@ -1,4 +1,4 @@
-//! Handlers: what each method does to a resource, from the parts of a request to a complete answer.
+//! Handlers: what each method does to a resource, from the parts of a request to a complete response.
 //!
 //! Handlers are blocking functions over the operations of `transaction` and the types of `http`, without sockets or async, so that they can
 //! be called, tested and measured in isolation. A read by id copies the stored JSON text once, and a write answers with the buffer into
@@ -36,7 +36,7 @@ pub use record::{
     create, create_all, delete, delete_matching, merge, options, read, read_selected, replace, replace_all,
     update_matching,
 };
-pub use response::{Answer, JSON, remove_content, with_body, without_body};
+pub use response::{JSON, Response, remove_content, with_body, without_body};
 
 /// Limits of the handlers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,7 +44,7 @@ pub use response::{Answer, JSON, remove_content, with_body, without_body};
 pub struct Options {
     /// The maximum number of records in a list.
     pub max_rows: usize,
-    /// Bytes of events after which an answer of a stream ends.
+    /// Bytes of events after which a response of a stream ends.
     #[serde(deserialize_with = "crate::size::deserialize")]
     pub stream_answer_bytes: usize,
     /// Maximum number of pixels of a picture of which a thumbnail is made.

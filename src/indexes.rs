@@ -23,7 +23,7 @@ use crate::encoding::value::Value;
 use crate::encoding::{Record, key, terms};
 use crate::error::{Error, Result};
 use crate::schema::{Durability, Index, IndexKind, IndexState, Table};
-use crate::storage::{Batch, Pinned, Reach, Scan, Snapshot, Space, Store};
+use crate::storage::{Batch, Pinned, ReadTier, Scan, Snapshot, Space, Store};
 pub use check::disagreements;
 
 /// Stages the entries of a new record.
@@ -46,7 +46,7 @@ pub fn add<B: AsRef<[u8]>>(store: &Store, batch: &mut Batch, id: &str, after: &R
 /// `Corrupt` if either is; `WouldBlock` if the entry of a unique index that is being built is not in memory.
 pub fn change<B: AsRef<[u8]>, A: AsRef<[u8]>>(
     store: &Store,
-    reach: Reach,
+    tier: ReadTier,
     batch: &mut Batch,
     id: &str,
     before: &Record<'_, B>,
@@ -67,7 +67,7 @@ pub fn change<B: AsRef<[u8]>, A: AsRef<[u8]>>(
             continue;
         }
         // If both versions have the same entry, its put comes after its delete.
-        each_entry(index, before, id, |key| delete_entry(store, reach, batch, index, id, key))?;
+        each_entry(index, before, id, |key| delete_entry(store, tier, batch, index, id, key))?;
         each_entry(index, after, id, |key| {
             store.put(batch, Space::Indexes, key, entry_value(index, id));
             Ok(())
@@ -82,13 +82,13 @@ pub fn change<B: AsRef<[u8]>, A: AsRef<[u8]>>(
 /// As [`change`].
 pub fn remove<B: AsRef<[u8]>>(
     store: &Store,
-    reach: Reach,
+    tier: ReadTier,
     batch: &mut Batch,
     id: &str,
     before: &Record<'_, B>,
 ) -> Result<()> {
     for index in kept(before.table()) {
-        each_entry(index, before, id, |key| delete_entry(store, reach, batch, index, id, key))?;
+        each_entry(index, before, id, |key| delete_entry(store, tier, batch, index, id, key))?;
     }
     Ok(())
 }
@@ -119,9 +119,9 @@ fn is_unchanged<B: AsRef<[u8]>, A: AsRef<[u8]>>(
 }
 
 /// Stages the removal of an entry. While a unique index is being built, several records may share a value, and only one owns the entry.
-fn delete_entry(store: &Store, reach: Reach, batch: &mut Batch, index: &Index, id: &str, key: &[u8]) -> Result<()> {
+fn delete_entry(store: &Store, tier: ReadTier, batch: &mut Batch, index: &Index, id: &str, key: &[u8]) -> Result<()> {
     if index.kind == IndexKind::Unique && index.state() == IndexState::Building {
-        let owner = store.get_for(batch, Space::Indexes, key, reach)?;
+        let owner = store.get_for(batch, Space::Indexes, key, tier)?;
         if owner.is_none_or(|owner| *owner != *id.as_bytes()) {
             return Ok(());
         }
@@ -525,10 +525,10 @@ pub fn is_first<B: AsRef<[u8]>>(
 ///
 /// # Errors
 /// What the engine returns.
-pub fn owner<'s>(store: &'s Store, index: &Index, value: &Value<'_>, reach: Reach) -> Result<Option<Pinned<'s>>> {
+pub fn owner<'s>(store: &'s Store, index: &Index, value: &Value<'_>, tier: ReadTier) -> Result<Option<Pinned<'s>>> {
     let mut entry = Vec::new();
     key::unique(index.id, value, &mut entry);
-    store.get(Space::Indexes, &entry, reach)
+    store.get(Space::Indexes, &entry, tier)
 }
 
 /// Returns the owners of several values of a unique index as of a snapshot, in no particular order.
@@ -540,7 +540,7 @@ pub fn owners<'s>(
     index: &Index,
     values: &[&Value<'_>],
     snapshot: &Snapshot<'_>,
-    reach: Reach,
+    tier: ReadTier,
 ) -> Result<Vec<Option<Pinned<'s>>>> {
     let entry = |value: &&Value<'_>| {
         let mut entry = Vec::new();
@@ -550,7 +550,7 @@ pub fn owners<'s>(
     let mut entries: Vec<Vec<u8>> = values.iter().map(entry).collect();
     entries.sort_unstable();
     entries.dedup();
-    store.multi_get(Space::Indexes, &entries, snapshot, reach)
+    store.multi_get(Space::Indexes, &entries, snapshot, tier)
 }
 
 /// Returns the keys of the records of a table after an id, or from its first record on: at most `most`, and no more once these records have
@@ -569,8 +569,8 @@ pub fn keys_after(
     key::successor(&table.to_be_bytes(), &mut upper);
     key::record(table, after.unwrap_or_default(), &mut lower);
     lower.extend(after.map(|_| 0)); // The least key that is greater.
-    let (snapshot, mut keys, mut bytes) = (store.snapshot(Reach::Disk)?, Vec::new(), 0);
-    let mut records = store.scan(Space::Records, &lower, &upper, &snapshot, Reach::Disk);
+    let (snapshot, mut keys, mut bytes) = (store.snapshot(ReadTier::Disk)?, Vec::new(), 0);
+    let mut records = store.scan(Space::Records, &lower, &upper, &snapshot, ReadTier::Disk);
     while keys.len() < most
         && bytes < most_bytes
         && let Some((key, record)) = records.next()?
@@ -595,9 +595,9 @@ const BUILT_BYTES: usize = 1 << 20;
 /// `Corrupt` if a record is, except for an expiry index; `Busy` if the engine cannot keep up; what the engine returns.
 pub fn build(store: &Store, table: &Table, index: &Index, keys: &[Vec<u8>]) -> Result<Option<Sharing>> {
     let ([first, ..], Some(last)) = (keys, keys.last()) else { return Ok(None) };
-    let (snapshot, mut batch, mut owners) = (store.snapshot(Reach::Disk)?, Batch::default(), HashMap::new());
+    let (snapshot, mut batch, mut owners) = (store.snapshot(ReadTier::Disk)?, Batch::default(), HashMap::new());
     let behind = [last.as_slice(), b"\0"].concat();
-    let mut records = store.scan(Space::Records, first, &behind, &snapshot, Reach::Disk);
+    let mut records = store.scan(Space::Records, first, &behind, &snapshot, ReadTier::Disk);
     while let Some((key, bytes)) = records.next()? {
         // A record between them that was created since has its own entries, and is not locked.
         if keys.binary_search_by(|held| held.as_slice().cmp(key)).is_err() {
@@ -635,7 +635,7 @@ pub fn build_for(
 ) -> Result<Option<Sharing>> {
     let mut owners = HashMap::new();
     for key in keys {
-        let Some(bytes) = store.get_for(batch, Space::Records, key, Reach::Disk)? else { continue };
+        let Some(bytes) = store.get_for(batch, Space::Records, key, ReadTier::Disk)? else { continue };
         // Written as it is: a writer that deletes one of its entries does not read them, and must race with this.
         store.put(batch, Space::Records, key, &bytes);
         let record = match Record::open(table, bytes) {
@@ -663,7 +663,7 @@ fn build_entries<B: AsRef<[u8]>>(
     let (id, mut sharing) = (record.id()?, None);
     each_entry(index, record, &id, |entry| {
         if index.kind == IndexKind::Unique {
-            let other = match store.get_for(batch, Space::Indexes, entry, Reach::Disk)? {
+            let other = match store.get_for(batch, Space::Indexes, entry, ReadTier::Disk)? {
                 Some(owner) => Some(String::from_utf8_lossy(&owner).into_owned()),
                 None => owners.insert(entry.to_vec(), id.clone().into_owned()),
             };
@@ -720,7 +720,7 @@ pub fn clear_table(store: &Store, batch: &mut Batch, table: u32, indexes: impl I
 /// What the engine returns.
 pub fn drop_from(store: &Store, index: u32) -> Result<()> {
     let (lower, upper) = (index.to_be_bytes(), u32::MAX.to_be_bytes());
-    if store.scan(Space::Indexes, &lower, &upper, &store.snapshot(Reach::Disk)?, Reach::Disk).next()?.is_some() {
+    if store.scan(Space::Indexes, &lower, &upper, &store.snapshot(ReadTier::Disk)?, ReadTier::Disk).next()?.is_some() {
         let mut batch = Batch::default();
         store.delete_range(&mut batch, Space::Indexes, &lower, &upper);
         write_through_stalls(store, &mut batch, Durability::Strong)?;
@@ -732,7 +732,7 @@ pub fn drop_from(store: &Store, index: u32) -> Result<()> {
 pub fn all_records<'s>(store: &'s Store, table: u32, snapshot: &'s Snapshot<'s>) -> Scan<'s> {
     let (lower, mut upper) = (table.to_be_bytes(), Vec::new());
     key::successor(&lower, &mut upper);
-    store.scan(Space::Records, &lower, &upper, snapshot, Reach::Disk)
+    store.scan(Space::Records, &lower, &upper, snapshot, ReadTier::Disk)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Requests in, answers out: the boundary between async code and the blocking layers below.
+//! Requests in, responses out: the boundary between async code and the blocking layers below.
 //!
 //! ```text
 //! head arrives ─ routing ─┬─ no table's path ─┬─ a static file ── inline from memory, or from disk in the pool
@@ -18,13 +18,13 @@
 //! A hop to another thread costs more than a cached read, so what can be answered from memory is answered inline. A request that finds a
 //! key locked is retried when the lock is released, and a strong write is answered when the log is synced; neither blocks a thread. If the
 //! data is not in memory ([`WouldBlock`](crate::error::Error::WouldBlock)) or the work is long, the handler runs in its pool. A
-//! short answer is compressed inline, a longer one in the pool.
+//! short response is compressed inline, a longer one in the pool.
 //!
-//! Incoming bodies, single reads, writes and lists have separate limits, so that they do not delay each other; beyond a limit the answer is
-//! 503 with `Retry-After`, for bodies before they are read. Requests that do not wait are not counted, because they cannot accumulate; nor
-//! is a write that waits only for its sync. A request whose answer does not begin before the timeout is answered with 503 and its query is
-//! cancelled, as it is when the client disconnects; a write continues. Every answer is recorded (`observability`), and so is every client
-//! that disconnects before it.
+//! Incoming bodies, single reads, writes and lists have separate limits, so that they do not delay each other; beyond a limit the response
+//! is 503 with `Retry-After`, for bodies before they are read. Requests that do not wait are not counted, because they cannot accumulate;
+//! nor is a write that waits only for its sync. A request whose response does not begin before the timeout is answered with 503 and its
+//! query is cancelled, as it is when the client disconnects; a write continues. Every response is recorded (`observability`), and so is
+//! every client that disconnects before it.
 //!
 //! Non-goals: connections and their deadlines (`server`); the meaning of a request (`routing`).
 
@@ -44,12 +44,12 @@ mod multicasting;
 mod operations;
 mod panics;
 mod peer;
+mod pending_request;
 mod permits;
 mod pieces;
 mod queue;
 mod thumbnail_cache;
 mod thumbnails;
-mod unanswered;
 mod upload;
 mod waiting;
 mod wake_ups;
@@ -64,7 +64,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{VARY, X_CONTENT_TYPE_OPTIONS};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Request, Response};
+use http::{HeaderMap, HeaderValue, Method, Request};
 use http_body_util::{Either, Full};
 use hyper::body::Body as _;
 use serde::{Deserialize, Serialize};
@@ -73,7 +73,7 @@ use tokio::sync::Semaphore;
 use crate::console;
 use crate::error::Error;
 use crate::feed::{self, Feed, Subscription};
-use crate::handlers::{self, Answer, Failure};
+use crate::handlers::{self, Failure, Response};
 use crate::multicast::{self, Multicast};
 use crate::observability::{self, Context, Observability, Recorder, Span};
 use crate::routing::{Changes, Pool, Route, Routes};
@@ -88,15 +88,15 @@ use events::{Events, FeedPlace};
 pub use limits::{Held, Holder, Holdings, Limited, Limits, Outcomes, rate};
 use operations::Operations;
 pub use peer::Peer;
+use pending_request::PendingRequest;
 use permits::{BodyBytes, BodyPermit};
 pub use scheduler::Pools;
 use scheduler::{Attempt, Completed, Permit, Reply, Scheduler, coded_inline};
-use unanswered::Unanswered;
 
-/// The body of an answer: in memory, or a stream (a file on disk, the output of the axum router).
+/// The body of a response: in memory, or a stream (a file on disk, the output of the axum router).
 pub type Body = Either<Full<Bytes>, axum::body::Body>;
 
-/// The limits of requests and answers.
+/// The limits of requests and responses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
@@ -115,15 +115,15 @@ pub struct Options {
     pub all_bodies_bytes: usize,
     /// Maximum number of requests of a kind (single reads, writes, lists) waiting for a thread.
     pub requests_in_flight: usize,
-    /// Maximum number of appends to streams without an answer.
+    /// Maximum number of appends to streams without a response.
     pub appends_in_flight: usize,
     /// Maximum bytes of their bodies.
     #[serde(deserialize_with = "crate::size::deserialize")]
     pub append_bytes_in_flight: usize,
-    /// Maximum bytes of unsent answers in memory.
+    /// Maximum bytes of unsent responses in memory.
     #[serde(deserialize_with = "crate::size::deserialize")]
     pub all_responses_bytes: usize,
-    /// Timeout for the beginning of an answer, once the body is received, and for a list to find room for its next piece.
+    /// Timeout for the beginning of a response, once the body is received, and for a list to find room for its next piece.
     pub request_timeout_ms: u64,
     /// Host names accepted in requests, besides `localhost` and every IP address.
     pub allowed_hosts: Vec<HostName>,
@@ -140,7 +140,7 @@ impl Options {
             Limited::Connections | Limited::DumpThreads => usize::MAX,
             Limited::Bodies => self.bodies_in_flight,
             Limited::BodyBytes => self.all_bodies_bytes.max(self.body_bytes),
-            Limited::AnswerBytes => self.all_responses_bytes,
+            Limited::ResponseBytes => self.all_responses_bytes,
             Limited::Appends => self.appends_in_flight,
             Limited::AppendBytes => self.append_bytes_in_flight,
             Limited::Feeds => feed::Options::default().subscribers,
@@ -306,7 +306,7 @@ impl Ingress {
         &self.scheduler.limits
     }
 
-    /// Returns the other end of a connection; `connection` is given up if its client holds too many bytes of answers that it does not take.
+    /// Returns the other end of a connection, which is given up if its client holds too many bytes of responses that it does not take.
     pub fn peer(&self, address: IpAddr, connection: Option<Arc<dyn Holder>>) -> Peer {
         Peer::new(&self.scheduler.limits, address, connection)
     }
@@ -329,22 +329,22 @@ impl Ingress {
         observability.close(longest);
     }
 
-    /// Answers one request that came from the address `peer`. Every request gets an answer.
+    /// Answers one request that came from the address `peer`. Every request gets a response.
     ///
-    /// If nothing has to be awaited, the answer is made within this call, and its future is a plain value without an allocation.
-    pub fn answer<B: Source>(self: &Arc<Self>, request: Request<B>, peer: &Peer) -> Answering {
+    /// If nothing has to be awaited, the response is made within this call, and its future is a plain value without an allocation.
+    pub fn respond<B: Source>(self: &Arc<Self>, request: Request<B>, peer: &Peer) -> ResponseFuture {
         let (parts, body) = request.into_parts();
         let passed_on = self.passed_on(&parts, peer);
         let peer = passed_on.as_ref().unwrap_or(peer);
         if !self.browsers.allow_origins() {
-            return self.answer_parts(parts, body, peer);
+            return self.respond_to(parts, body, peer);
         }
         let cors = self.browsers.cors(&parts);
-        let answering = self.answer_parts(parts, body, peer);
-        Answering::later(async move {
-            let mut answer = answering.await;
-            cors.write(answer.headers_mut());
-            answer
+        let response = self.respond_to(parts, body, peer);
+        ResponseFuture::later(async move {
+            let mut response = response.await;
+            cors.write(response.headers_mut());
+            response
         })
     }
 
@@ -359,7 +359,7 @@ impl Ingress {
         is_other.then(|| Peer::of_client(self.limits(), client, peer.address()))
     }
 
-    fn answer_parts<B: Source>(self: &Arc<Self>, parts: Parts, body: B, peer: &Peer) -> Answering {
+    fn respond_to<B: Source>(self: &Arc<Self>, parts: Parts, body: B, peer: &Peer) -> ResponseFuture {
         let client = || Client::of(peer.address(), &parts.headers, &self.options.trusted_proxies).address();
         let mut context = self.recorder.begin(&parts, client);
         let framed = body.is_over() || body::is_understood(&parts.headers);
@@ -367,33 +367,33 @@ impl Ingress {
         if let Err(failure) = admitted {
             self.discard_body(&parts, body);
             let head = parts.method == Method::HEAD;
-            return Answering::Now(Some(self.answer_for(Err(failure), head, context, &parts.headers, peer)));
+            return ResponseFuture::Now(Some(self.response_for(Err(failure), head, context, &parts.headers, peer)));
         }
         if matches!(parts.method, Method::POST | Method::PUT | Method::PATCH) {
-            let request = Unanswered::new(self, context, peer);
-            return Answering::later(answer_with_body(request, parts, body));
+            let request = PendingRequest::new(self, context, peer);
+            return ResponseFuture::later(respond_with_body(request, parts, body));
         }
         self.discard_body(&parts, body);
         let outcome = match self.resolve(&parts, &mut context) {
-            None => return self.answer_beside(parts, peer, context),
+            None => return self.respond_beside(parts, peer, context),
             Some(Err(failure)) => Err(failure),
             Some(Ok(route)) if let Some(changes) = route.follows().cloned() => {
-                let request = Unanswered::new(self, context, peer);
-                return Answering::later(answer_with_changes(request, parts, changes));
+                let request = PendingRequest::new(self, context, peer);
+                return ResponseFuture::later(respond_with_changes(request, parts, changes));
             }
             Some(Ok(route)) if let Some((stream, followed)) = route.subscribes() => {
-                let request = Unanswered::new(self, context, peer);
-                return Answering::later(following::answer_with_events(request, parts, stream, followed));
+                let request = PendingRequest::new(self, context, peer);
+                return ResponseFuture::later(following::respond_with_events(request, parts, stream, followed));
             }
             Some(Ok(route)) if let Some(wait) = route.waits() => {
-                let mut request = Unanswered::new(self, context, peer);
+                let mut request = PendingRequest::new(self, context, peer);
                 request.of_stream = route.begun();
-                return Answering::later(waiting::answer_at_end(request, parts, wait));
+                return ResponseFuture::later(waiting::respond_at_end(request, parts, wait));
             }
             Some(Ok(ref route)) if let Some(blob) = route.blob() => {
                 return match blob.thumbnail {
-                    None => self.answer_with_blob(blob, &parts.headers, context, peer),
-                    Some(spec) => self.answer_with_thumbnail(blob, spec, &parts.headers, context, peer),
+                    None => self.respond_with_blob(blob, &parts.headers, context, peer),
+                    Some(spec) => self.respond_with_thumbnail(blob, spec, &parts.headers, context, peer),
                 };
             }
             Some(Ok(route)) => match (route.begun(), self.scheduler.attempt(&route, &parts.headers, b"")) {
@@ -403,34 +403,34 @@ impl Ingress {
                 }
                 (of_stream, attempt) => {
                     context.mark(Span::Handler);
-                    let mut request = Unanswered::new(self, context, peer);
+                    let mut request = PendingRequest::new(self, context, peer);
                     request.of_stream = of_stream;
                     let held = BodyBytes::none(peer);
-                    return Answering::later(answer_later(request, parts, Bytes::new(), held, attempt));
+                    return ResponseFuture::later(respond_later(request, parts, Bytes::new(), held, attempt));
                 }
             },
         };
         let head = parts.method == Method::HEAD;
-        Answering::Now(Some(self.answer_for(outcome, head, context, &parts.headers, peer)))
+        ResponseFuture::Now(Some(self.response_for(outcome, head, context, &parts.headers, peer)))
     }
 
     /// Answers a request beside the tables: a static file, or an operational endpoint.
-    fn answer_beside(self: &Arc<Self>, parts: Parts, peer: &Peer, mut context: Context) -> Answering {
-        let file = self.files.as_ref().and_then(|files| files.answer(&parts.method, &parts.uri, &parts.headers));
+    fn respond_beside(self: &Arc<Self>, parts: Parts, peer: &Peer, mut context: Context) -> ResponseFuture {
+        let file = self.files.as_ref().and_then(|files| files.respond(&parts.method, &parts.uri, &parts.headers));
         if let Some(outcome) = file {
             context.set_route(labels::STATIC);
-            return self.answer_with_file(outcome, context, parts.headers, peer);
+            return self.respond_with_file(outcome, context, parts.headers, peer);
         }
         if parts.uri.path().starts_with("/_")
             && let Err(failure) = self.browsers.admit_to_data(&parts)
         {
             context.set_route(labels::beside(parts.uri.path()));
             let head = parts.method == Method::HEAD;
-            return Answering::Now(Some(self.answer_for(Err(failure), head, context, &parts.headers, peer)));
+            return ResponseFuture::Now(Some(self.response_for(Err(failure), head, context, &parts.headers, peer)));
         }
-        if let Some(answer) = self.to_console(&parts, peer.address()) {
+        if let Some(response) = self.to_console(&parts, peer.address()) {
             context.set_route(labels::beside(console::PATH));
-            return Answering::Now(Some(self.answer_for(Ok(answer), false, context, &parts.headers, peer)));
+            return ResponseFuture::Now(Some(self.response_for(Ok(response), false, context, &parts.headers, peer)));
         }
         context.set_route(labels::beside(parts.uri.path()));
         context.mark(Span::Routing);
@@ -438,50 +438,50 @@ impl Ingress {
             Some(files) => files.has_page(&parts.method, &parts.uri),
             None => parts.uri.path() == "/",
         };
-        let (request, peer) = (Unanswered::new(self, context, peer), peer.clone());
-        Answering::later(async move {
+        let (request, peer) = (PendingRequest::new(self, context, peer), peer.clone());
+        ResponseFuture::later(async move {
             let (head, headers) = (parts.method == Method::HEAD, parts.headers.clone());
-            let mut answer = match request.ingress.operations.answer(parts, &peer).await {
+            let mut response = match request.ingress.operations.respond(parts, &peer).await {
                 // Not counted: an operator wants to know of a server without memory, too.
-                Ok(answer) => {
-                    let answer = if head { handlers::without_body(answer) } else { answer };
-                    request.finish(answer.map(|bytes| Either::Left(Full::new(bytes))))
+                Ok(response) => {
+                    let response = if head { handlers::without_body(response) } else { response };
+                    request.finish(response.map(|bytes| Either::Left(Full::new(bytes))))
                 }
-                Err(failure) => request.answer_for(Err(failure), head, &headers),
+                Err(failure) => request.response_for(Err(failure), head, &headers),
             };
             if has_page {
-                answer.headers_mut().append(VARY, HeaderValue::from_static("accept"));
+                response.headers_mut().append(VARY, HeaderValue::from_static("accept"));
             }
-            answer
+            response
         })
     }
 
     /// Redirects a browser on this machine to the console, if no static site is served.
-    fn to_console(&self, parts: &Parts, peer: IpAddr) -> Option<Answer> {
+    fn to_console(&self, parts: &Parts, peer: IpAddr) -> Option<Response> {
         let may = self.files.is_none() && client::is_local(peer, &parts.headers);
         if may { console::redirection(&parts.method, &parts.uri, &parts.headers) } else { None }
     }
 
-    fn answer_with_file(
+    fn respond_with_file(
         self: &Arc<Self>,
-        outcome: handlers::Result<static_files::Answer>,
+        outcome: handlers::Result<static_files::Response>,
         mut context: Context,
         headers: HeaderMap,
         peer: &Peer,
-    ) -> Answering {
+    ) -> ResponseFuture {
         let outcome = match outcome.map(Response::into_parts) {
             Ok((head, Content::Memory(bytes))) => Ok(Response::from_parts(head, bytes)),
             Ok((head, Content::Disk(extent))) => match Permit::take(&self.scheduler, peer, Pool::Reading) {
                 Some(permit) => {
                     context.mark(Span::Handler);
-                    let request = Unanswered::new(self, context, peer);
-                    return Answering::later(async move {
+                    let request = PendingRequest::new(self, context, peer);
+                    return ResponseFuture::later(async move {
                         match request.ingress.scheduler.opened(extent, permit).await {
                             Ok(body) => {
                                 let body = Either::Right(axum::body::Body::new(body));
                                 request.finish(Response::from_parts(head, body))
                             }
-                            Err(failure) => request.answer_for(Err(failure), false, &headers),
+                            Err(failure) => request.response_for(Err(failure), false, &headers),
                         }
                     });
                 }
@@ -489,7 +489,7 @@ impl Ingress {
             },
             Err(failure) => Err(failure),
         };
-        Answering::Now(Some(self.answer_for(outcome, false, context, &headers, peer)))
+        ResponseFuture::Now(Some(self.response_for(outcome, false, context, &headers, peer)))
     }
 
     /// Subscribes; what has to be read first, missed events or a record that is held, is read in the pool.
@@ -609,15 +609,15 @@ impl Ingress {
         }
     }
 
-    /// Discards the rest of a body after the answer, within limits: a client that writes before it reads would otherwise see a closed
-    /// connection instead of the answer.
+    /// Discards the rest of a body after the response, within limits: a client that writes before it reads would otherwise see a closed
+    /// connection instead of the response.
     fn discard_rest<B: Source>(&self, body: B) {
         let deadline = Duration::from_millis(self.options.body_timeout_ms);
         tokio::spawn(tokio::time::timeout(deadline, body::discard(body)));
     }
 
     /// Counts the outcome of a request to a stream.
-    fn count_of_stream(&self, request: Option<Unfinished>, outcome: &handlers::Result<Answer>) {
+    fn count_of_stream(&self, request: Option<Unfinished>, outcome: &handlers::Result<Response>) {
         let Some(request) = request else { return };
         let (streams, failure) = (self.scheduler.routes().streams(), outcome.as_ref().err());
         streams.answered(request, failure.map(Failure::name));
@@ -627,52 +627,53 @@ impl Ingress {
         }
     }
 
-    /// Returns the answer for an outcome, without its body if only the head was requested.
-    fn answer_for(
+    /// Returns the response for an outcome, without its body if only the head was requested.
+    fn response_for(
         &self,
-        mut outcome: handlers::Result<Answer>,
+        mut outcome: handlers::Result<Response>,
         head: bool,
         context: Context,
         headers: &HeaderMap,
         peer: &Peer,
     ) -> Response<Body> {
-        if let Ok(answer) = &mut outcome
-            && let Err(failure) = Scheduler::count(answer, peer)
+        if let Ok(response) = &mut outcome
+            && let Err(failure) = Scheduler::count(response, peer)
         {
             outcome = Err(failure);
         }
-        let answer = outcome.unwrap_or_else(|failure| coded_inline(self.problem(&failure, &context, headers), headers));
-        let answer = if head { handlers::without_body(answer) } else { answer };
-        let answer = answer.map(|bytes| Either::Left(Full::new(bytes)));
-        self.finish(&answer, context);
-        answer
+        let response =
+            outcome.unwrap_or_else(|failure| coded_inline(self.problem(&failure, &context, headers), headers));
+        let response = if head { handlers::without_body(response) } else { response };
+        let response = response.map(|bytes| Either::Left(Full::new(bytes)));
+        self.finish(&response, context);
+        response
     }
 
-    /// Returns the answer for a failure. An internal error has the request id, under which the log has the cause.
-    fn problem(&self, failure: &Failure, context: &Context, headers: &HeaderMap) -> Answer {
+    /// Returns the response for a failure. An internal error has the request id, under which the log has the cause.
+    fn problem(&self, failure: &Failure, context: &Context, headers: &HeaderMap) -> Response {
         if !failure.is_internal() {
-            return failure.answer(None);
+            return failure.respond(None);
         }
         let request_id = self.recorder.identity(context, headers).to_string();
         tracing::error!("request {request_id} failed: {failure}");
-        failure.answer(Some(&request_id))
+        failure.respond(Some(&request_id))
     }
 
-    /// Records an answer that is sent as one piece; an answer in pieces is recorded when its body is dropped.
-    fn finish(&self, answer: &Response<Body>, mut context: Context) {
+    /// Records a response that is sent as one piece; a response in pieces is recorded when its body is dropped.
+    fn finish(&self, response: &Response<Body>, mut context: Context) {
         context.mark(Span::Handler);
-        self.recorder.finish(context, answer.status(), answer.body().size_hint().lower());
+        self.recorder.finish(context, response.status(), response.body().size_hint().lower());
     }
 }
 
 /// Answers a request that may have a body. Whatever may last is boxed, so that other requests are moved as less memory.
-async fn answer_with_body<B: Source>(mut request: Unanswered, parts: Parts, body: B) -> Response<Body> {
+async fn respond_with_body<B: Source>(mut request: PendingRequest, parts: Parts, body: B) -> Response<Body> {
     let (ingress, peer) = (Arc::clone(&request.ingress), request.peer.clone());
     let outcome = match ingress.resolve(&parts, request.context()) {
         None => {
             ingress.discard_body(&parts, body);
             let (ingress, context) = request.into_parts();
-            return ingress.answer_beside(parts, &peer, context).await;
+            return ingress.respond_beside(parts, &peer, context).await;
         }
         Some(Err(failure)) => ingress.refuse(failure, &parts, body),
         Some(Ok(ref route)) if let Some(blob) = route.blob() => {
@@ -694,25 +695,25 @@ async fn answer_with_body<B: Source>(mut request: Unanswered, parts: Parts, body
                         Attempt::Done(outcome) => outcome,
                         attempt => {
                             request.context().mark(Span::Handler);
-                            return Box::pin(answer_later(request, parts, body, held, attempt)).await;
+                            return Box::pin(respond_later(request, parts, body, held, attempt)).await;
                         }
                     },
                 }
             }
         },
     };
-    request.answer_for(outcome, false, &parts.headers)
+    request.response_for(outcome, false, &parts.headers)
 }
 
 /// Answers with a change feed.
-async fn answer_with_changes(mut request: Unanswered, parts: Parts, changes: Changes) -> Response<Body> {
+async fn respond_with_changes(mut request: PendingRequest, parts: Parts, changes: Changes) -> Response<Body> {
     let ingress = Arc::clone(&request.ingress);
     if parts.method == Method::HEAD {
         return request.finish(handlers::event_stream(Either::Left(Full::default())));
     }
     let Some(place) = FeedPlace::take(&request.peer) else {
         let detail = "there are as many change feeds as there may be (--feed-subscribers)".to_owned();
-        return request.answer_for(Err(Error::Busy { detail }.into()), false, &parts.headers);
+        return request.response_for(Err(Error::Busy { detail }.into()), false, &parts.headers);
     };
     let subscription = ingress.subscribed(changes, &request.peer).await;
     request.context().mark(Span::Pool);
@@ -721,13 +722,13 @@ async fn answer_with_changes(mut request: Unanswered, parts: Parts, changes: Cha
             let events = Events::new(subscription, place, Arc::clone(&ingress.scheduler), request.peer.clone());
             request.sent_in_pieces(handlers::event_stream(events))
         }
-        Err(failure) => request.answer_for(Err(failure), false, &parts.headers),
+        Err(failure) => request.response_for(Err(failure), false, &parts.headers),
     }
 }
 
 /// Answers a request that could not be completed inline.
-async fn answer_later(
-    mut request: Unanswered,
+async fn respond_later(
+    mut request: PendingRequest,
     parts: Parts,
     body: Bytes,
     held: BodyBytes,
@@ -742,19 +743,21 @@ async fn answer_later(
         Ok(Completed { began, outcome, headers }) => {
             request.context().mark_at(Span::Pool, began);
             match outcome {
-                Ok(Reply::InPieces(answer)) if head => request.finish(answer.map(|_| Either::Left(Full::default()))),
-                Ok(Reply::InPieces(answer)) => request.sent_in_pieces(answer),
-                Ok(Reply::Whole(answer)) => request.answer_for(Ok(answer), head, &headers),
-                Err(failure) => request.answer_for(Err(failure), head, &headers),
+                Ok(Reply::InPieces(response)) if head => {
+                    request.finish(response.map(|_| Either::Left(Full::default())))
+                }
+                Ok(Reply::InPieces(response)) => request.sent_in_pieces(response),
+                Ok(Reply::Whole(response)) => request.response_for(Ok(response), head, &headers),
+                Err(failure) => request.response_for(Err(failure), head, &headers),
             }
         }
-        Err(_) => request.answer_for(Err(Failure::TimedOut { waited_ms }), head, &HeaderMap::new()),
+        Err(_) => request.response_for(Err(Failure::TimedOut { waited_ms }), head, &HeaderMap::new()),
     }
 }
 
 /// Has no browser guess another media type than the one that stands there.
-fn set_nosniff(answer: &mut Response<Body>) {
-    answer.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+fn set_nosniff(response: &mut Response<Body>) {
+    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
 }
 
 /// Returns the options of a feed whose subscribers are limited here, by client.
@@ -762,32 +765,32 @@ fn unlimited(options: feed::Options) -> feed::Options {
     feed::Options { subscribers: usize::MAX, ..options }
 }
 
-/// A future answer, either ready or pending.
-pub enum Answering {
+/// A future response, either ready or pending.
+pub enum ResponseFuture {
     /// Ready; taken when it is polled.
     Now(Option<Response<Body>>),
     /// Pending: reads a body, or runs in the pool.
     Later(Pin<Box<dyn Future<Output = Response<Body>> + Send>>),
 }
 
-impl Answering {
-    fn later(answer: impl Future<Output = Response<Body>> + Send + 'static) -> Self {
-        Self::Later(Box::pin(answer))
+impl ResponseFuture {
+    fn later(response: impl Future<Output = Response<Body>> + Send + 'static) -> Self {
+        Self::Later(Box::pin(response))
     }
 }
 
-impl Future for Answering {
+impl Future for ResponseFuture {
     type Output = Response<Body>;
 
     fn poll(self: Pin<&mut Self>, context: &mut task::Context<'_>) -> Poll<Response<Body>> {
         match self.get_mut() {
-            Self::Now(answer) => {
-                set_nosniff(answer.as_mut().expect("a completed future is not polled again"));
-                Poll::Ready(answer.take().expect("seen just now"))
+            Self::Now(response) => {
+                set_nosniff(response.as_mut().expect("a completed future is not polled again"));
+                Poll::Ready(response.take().expect("seen just now"))
             }
-            Self::Later(answer) => answer.as_mut().poll(context).map(|mut answer| {
-                set_nosniff(&mut answer);
-                answer
+            Self::Later(response) => response.as_mut().poll(context).map(|mut response| {
+                set_nosniff(&mut response);
+                response
             }),
         }
     }

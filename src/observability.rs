@@ -2,7 +2,7 @@
 //! ([`messages`]).
 //!
 //! Each thread that answers requests has a [`Recorder`], so that counting touches no memory of another core. It returns a [`Context`] when
-//! the head of a request has arrived, and consumes it with the answer. Counting by route and status class is always enabled; clocks, ids
+//! the head of a request has arrived, and consumes it with the response. Counting by route and status class is always enabled; clocks, ids
 //! and the log are expensive, so without `timings` and without a log a context is three numbers, and nothing is allocated for it.
 //!
 //! Non-goals: connections that never became a request (`server` rejects them); the statistics of the store (`storage`).
@@ -141,11 +141,11 @@ pub enum Span {
     Body,
     /// Waiting for a thread of the pool.
     Pool,
-    /// Making the answer.
+    /// Making the response.
     Handler,
 }
 
-/// One request, from its head to its answer.
+/// One request, from its head to its response.
 #[derive(Debug)]
 pub struct Context {
     route: RouteNumber,
@@ -171,7 +171,7 @@ struct Logged {
     /// The client's address.
     peer: IpAddr,
     method: Method,
-    /// Owned: a slice of the head would keep all of it in memory until the answer is there.
+    /// Owned: a slice of the head would keep all of it in memory until the response is there.
     path: Box<str>,
     identity: Identity,
 }
@@ -210,7 +210,7 @@ impl Context {
     }
 }
 
-/// Returns the status recorded for a request whose client disconnected before the answer: 499 by convention, which is never sent.
+/// Returns the status recorded for a request whose client disconnected before the response: 499 by convention, which is never sent.
 fn client_left() -> StatusCode {
     StatusCode::from_u16(499).expect("three digits")
 }
@@ -249,7 +249,7 @@ impl Recorder {
         logged.map_or_else(|| self.ids.of(headers), |logged| logged.identity)
     }
 
-    /// Records a request whose client disconnected before the answer.
+    /// Records a request whose client disconnected before the response.
     pub fn abandon(&self, context: Context) {
         self.finish(context, client_left(), 0);
     }
@@ -287,7 +287,7 @@ mod tests {
         text
     }
 
-    fn answer(recorder: &Recorder, uri: &str, status: StatusCode) {
+    fn respond(recorder: &Recorder, uri: &str, status: StatusCode) {
         let mut context = recorder.begin(&parts(uri), || PEER);
         context.set_route(KNOWN);
         context.add_bytes_in(3);
@@ -298,10 +298,10 @@ mod tests {
     fn recorders_are_counted_together() {
         let observability = Observability::counting(routes());
         let (one, two) = (observability.recorder(), observability.recorder());
-        answer(&one, "/Product/1", StatusCode::OK);
-        answer(&two, "/Product/2", StatusCode::OK);
+        respond(&one, "/Product/1", StatusCode::OK);
+        respond(&two, "/Product/2", StatusCode::OK);
         drop(two);
-        answer(&one, "/Product/3", StatusCode::NOT_FOUND);
+        respond(&one, "/Product/3", StatusCode::NOT_FOUND);
         one.finish(one.begin(&parts("/"), || PEER), StatusCode::NOT_FOUND, 7);
         let metrics = text(&observability);
         for line in [
@@ -361,7 +361,7 @@ mod tests {
         let mut context = recorder.begin(&traced, || PEER);
         context.set_route(KNOWN);
         recorder.finish(context, StatusCode::OK, 12);
-        answer(&recorder, "/Product/2", StatusCode::CREATED);
+        respond(&recorder, "/Product/2", StatusCode::CREATED);
         drop(recorder);
         observability.close(Duration::from_secs(60));
         let text = std::fs::read_to_string(path).unwrap();
@@ -408,7 +408,7 @@ mod tests {
         let observability = Observability::start(&options, routes()).unwrap();
         let recorder = observability.recorder();
         for _ in 0..100 {
-            answer(&recorder, "/Product/1", StatusCode::OK);
+            respond(&recorder, "/Product/1", StatusCode::OK);
         }
         drop(recorder);
         observability.close(Duration::from_secs(60));

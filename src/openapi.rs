@@ -1,18 +1,18 @@
 //! The OpenAPI 3.1 document of the served tables, generated from the schema.
 //!
 //! It is built from `serde_json` values because it is written once and cached: types for every member of OpenAPI would be longer than the
-//! document. Its content follows the layers below: a problem is the answer that [`handlers`](crate::handlers) makes of a failure, a type is
-//! what `encoding` accepts for it. `tests/openapi.rs` validates the document against its meta-schema, and every answer of
+//! document. Its content follows the layers below: a problem is the response that [`handlers`](crate::handlers) makes of a failure, a type
+//! is what `encoding` accepts for it. `tests/openapi.rs` validates the document against its meta-schema, and every response of
 //! `tests/golden/http` against the document.
 //!
 //! Non-goals: HEAD and OPTIONS, which exist wherever GET or any method does; files and pages for people; the grammar of queries, which no
 //! schema can express (see docs/rest.md): only equality conditions are parameters.
 
-mod answers;
 mod batch;
 mod blobs;
 mod parts;
 mod paths;
+mod responses;
 mod schemas;
 mod server_paths;
 mod streams;
@@ -51,8 +51,8 @@ pub fn document(schema: &Schema, max_rows: usize) -> Value {
         "paths": all_paths(tables(), streams()),
         "components": {
             "schemas": all_schemas(schema, tables(), streams(), max_rows),
-            "responses": answers::refused(),
-            "headers": answers::headers(),
+            "responses": responses::refused(),
+            "headers": responses::headers(),
             "parameters": paths::parameters(max_rows),
         },
     })

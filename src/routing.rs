@@ -22,7 +22,7 @@ use crate::graphql::{Graphql, Transport};
 use crate::handlers::{
     self, Failure, Options, Result, batch,
     coding::AcceptedCoding,
-    media::{self, Accepted, AnswerKind, Bodies, BodyFormat, Format, Syntax},
+    media::{self, Accepted, Bodies, BodyFormat, Format, ResponseKind, Syntax},
 };
 use crate::multicast::Registry;
 use crate::openapi;
@@ -214,7 +214,7 @@ impl Routes {
             Method::POST if query.is_some() => Err(no_query_here()),
             Method::POST => {
                 let (accepted, body_format) = (
-                    Accepted::negotiate(headers, AnswerKind::One)?,
+                    Accepted::negotiate(headers, ResponseKind::One)?,
                     BodyFormat::from_headers(headers, Bodies::Records)?,
                 );
                 Ok(Route { routes: self, target: Target::Batch, template, accepted, body_format })
@@ -262,7 +262,7 @@ impl Routes {
         }
         let accepted = match asked {
             Asked::Follow(_) => handlers::accepts_events(headers).map(|()| Accepted::default())?,
-            _ => Accepted::negotiate(headers, AnswerKind::Json)?,
+            _ => Accepted::negotiate(headers, ResponseKind::Json)?,
         };
         let body_format = match asked {
             Asked::Append | Asked::AppendAll | Asked::Commit(_) => BodyFormat::from_headers(headers, Bodies::Json)?,
@@ -336,9 +336,9 @@ impl Routes {
         }
         let accepted = match &verb {
             Verb::Delete(_) => Accepted::default(),
-            Verb::List(query) if query.explain || query.pagination => Accepted::negotiate(headers, AnswerKind::One)?,
-            Verb::List(_) | Verb::ListByBody(_) => Accepted::negotiate(headers, AnswerKind::List)?,
-            _ => Accepted::negotiate(headers, AnswerKind::One)?,
+            Verb::List(query) if query.explain || query.pagination => Accepted::negotiate(headers, ResponseKind::One)?,
+            Verb::List(_) | Verb::ListByBody(_) => Accepted::negotiate(headers, ResponseKind::List)?,
+            _ => Accepted::negotiate(headers, ResponseKind::One)?,
         };
         let body_format = match verb.properties().bodies {
             Some(bodies) => BodyFormat::from_headers(headers, bodies)?,
@@ -401,7 +401,7 @@ impl Routes {
         handlers::unconditional(headers)?;
         let limits = Limits::in_url(self.options.max_rows);
         let conditions = handlers::multicast::conditions(&self.database, table, query, &limits)?;
-        let accepted = Accepted::negotiate(headers, AnswerKind::One)?;
+        let accepted = Accepted::negotiate(headers, ResponseKind::One)?;
         let body_format = BodyFormat::from_headers(headers, Bodies::Records)?;
         let target = Target::Multicast(table, Box::new(conditions));
         Ok(Route { routes: self, target, template, accepted, body_format })

@@ -1,7 +1,7 @@
 //! Static files from a folder: media types, validators, ranges, precompressed siblings.
 //!
 //! The folder is read once, at startup: names, types, content hashes, and the bytes of as many files as fit into a budget, the shortest
-//! first. A request looks up its path among the names found, so no path can lead out of the folder, and an answer from memory consists of
+//! first. A request looks up its path among the names found, so no path can lead out of the folder, and a response from memory consists of
 //! headers and a reference to the bytes. Files beyond the budget are read from disk piece by piece, on a thread that may block
 //! ([`Extent`]).
 //!
@@ -20,7 +20,7 @@ use bytes::Bytes;
 use http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, LOCATION, VARY,
 };
-use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 
@@ -49,13 +49,13 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        // The client caches the file but revalidates it: correct for every file, and the answer is short.
+        // The client caches the file but revalidates it: correct for every file, and the response is short.
         Self { directory: None, memory_bytes: 64 << 20, cache_control: "no-cache".to_owned() }
     }
 }
 
-/// A complete answer whose body is in memory or on disk.
-pub type Answer = Response<Content>;
+/// A complete response whose body is in memory or on disk.
+pub type Response<B = Content> = http::Response<B>;
 
 /// The files of a folder.
 pub struct Site {
@@ -138,8 +138,8 @@ impl Site {
     /// Answers with the file at this path, without the leading `/` and without a fallback; the empty path is the index.
     ///
     /// # Errors
-    /// As [`Site::answer`].
-    pub fn file_at(&self, path: &str, method: &Method, headers: &HeaderMap) -> Option<handlers::Result<Answer>> {
+    /// As [`Site::respond`].
+    pub fn file_at(&self, path: &str, method: &Method, headers: &HeaderMap) -> Option<handlers::Result<Response>> {
         match self.places.get(path) {
             Some(Place::File(file)) => Some(settled(method, || self.file(file, method, headers))),
             _ => None,
@@ -153,7 +153,7 @@ impl Site {
     ///
     /// # Errors
     /// 405; 406 if no available representation is acceptable; 416 for an unsatisfiable range.
-    pub fn answer(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<handlers::Result<Answer>> {
+    pub fn respond(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<handlers::Result<Response>> {
         let path = uri.path().strip_prefix('/')?;
         let path = match path.contains('%') {
             true => {
@@ -177,8 +177,8 @@ impl Site {
         Some(settled(method, || self.file(file, method, headers)))
     }
 
-    /// Returns whether a path that is not a file's is answered with the index for clients that accept HTML. Other answers to it then need a
-    /// `Vary`.
+    /// Returns whether a path that is not a file's is answered with the index for clients that accept HTML. Other responses to it then need
+    /// a `Vary`.
     pub fn has_page(&self, method: &Method, uri: &Uri) -> bool {
         matches!(*method, Method::GET | Method::HEAD) && !uri.path().starts_with("/_") && self.index().is_some()
     }
@@ -192,16 +192,16 @@ impl Site {
     }
 
     /// Answers with the index at the root in place of a missing page.
-    fn fallback(&self, method: &Method, headers: &HeaderMap) -> Option<handlers::Result<Answer>> {
+    fn fallback(&self, method: &Method, headers: &HeaderMap) -> Option<handlers::Result<Response>> {
         let index = self.index().filter(|_| matches!(*method, Method::GET | Method::HEAD))?;
-        let answer = self.file(index, method, headers).map(|mut answer| {
-            answer.headers_mut().append(VARY, HeaderValue::from_static("accept"));
-            answer
+        let response = self.file(index, method, headers).map(|mut response| {
+            response.headers_mut().append(VARY, HeaderValue::from_static("accept"));
+            response
         });
-        Some(answer)
+        Some(response)
     }
 
-    fn file(&self, file: &File, method: &Method, headers: &HeaderMap) -> handlers::Result<Answer> {
+    fn file(&self, file: &File, method: &Method, headers: &HeaderMap) -> handlers::Result<Response> {
         let Some((coding, chosen)) = file.choose(headers) else {
             return Err(Failure::NotAcceptable {
                 available: "the file is not available in an accepted content coding",
@@ -211,8 +211,8 @@ impl Site {
             return Err(Error::Stale.into());
         }
         let length_bytes = chosen.stored.length_bytes();
-        let mut answer = Response::new(Content::EMPTY);
-        let head = answer.headers_mut();
+        let mut response = Response::new(Content::EMPTY);
+        let head = response.headers_mut();
         head.reserve(6);
         head.insert(ETAG, chosen.etag.clone());
         head.insert(CACHE_CONTROL, self.cache_control.clone());
@@ -220,8 +220,8 @@ impl Site {
             head.insert(VARY, HeaderValue::from_static("accept-encoding"));
         }
         if is_known(headers, &chosen.etag) {
-            *answer.status_mut() = StatusCode::NOT_MODIFIED;
-            return Ok(answer);
+            *response.status_mut() = StatusCode::NOT_MODIFIED;
+            return Ok(response);
         }
         head.insert(CONTENT_TYPE, file.media_type.clone());
         head.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
@@ -230,19 +230,19 @@ impl Site {
         }
         if *method == Method::HEAD {
             head.insert(CONTENT_LENGTH, HeaderValue::from(length_bytes));
-            return Ok(answer);
+            return Ok(response);
         }
-        *answer.body_mut() = match range(headers, length_bytes, &chosen.etag) {
+        *response.body_mut() = match range(headers, length_bytes, &chosen.etag) {
             RangeSpec::All => chosen.stored.part(0..length_bytes),
             RangeSpec::Part(range) => {
                 let of = format!("bytes {}-{}/{length_bytes}", range.start, range.end - 1);
                 head.insert(CONTENT_RANGE, HeaderValue::try_from(of).expect("digits and signs"));
-                *answer.status_mut() = StatusCode::PARTIAL_CONTENT;
+                *response.status_mut() = StatusCode::PARTIAL_CONTENT;
                 chosen.stored.part(range)
             }
             RangeSpec::Nothing => return Err(Failure::Range { length_bytes }),
         };
-        Ok(answer)
+        Ok(response)
     }
 }
 
@@ -286,7 +286,7 @@ fn extension(coding: Coding) -> &'static str {
 }
 
 /// Answers a method on a file: files are read-only.
-fn settled(method: &Method, read: impl FnOnce() -> handlers::Result<Answer>) -> handlers::Result<Answer> {
+fn settled(method: &Method, read: impl FnOnce() -> handlers::Result<Response>) -> handlers::Result<Response> {
     match *method {
         Method::GET | Method::HEAD => read(),
         Method::OPTIONS => Ok(handlers::options(ALLOW).map(Content::Memory)),
@@ -294,16 +294,16 @@ fn settled(method: &Method, read: impl FnOnce() -> handlers::Result<Answer>) -> 
     }
 }
 
-fn redirection(path: &str, query: Option<&str>) -> Answer {
+fn redirection(path: &str, query: Option<&str>) -> Response {
     let mut location = format!("/{}/", utf8_percent_encode(path, &ENCODED));
     if let Some(query) = query {
         location.push('?');
         location.push_str(query);
     }
-    let mut answer = Response::new(Content::EMPTY);
-    *answer.status_mut() = StatusCode::PERMANENT_REDIRECT;
-    answer.headers_mut().insert(LOCATION, HeaderValue::try_from(location).expect("a path that is percent-encoded"));
-    answer
+    let mut response = Response::new(Content::EMPTY);
+    *response.status_mut() = StatusCode::PERMANENT_REDIRECT;
+    response.headers_mut().insert(LOCATION, HeaderValue::try_from(location).expect("a path that is percent-encoded"));
+    response
 }
 
 /// Returns the media type of a file by its extension; `application/octet-stream` if it is unknown.

@@ -122,7 +122,7 @@ impl Space {
 
 /// How far a read may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
+pub enum ReadTier {
     /// To the disk, or to the database; the read may block.
     Disk,
     /// Only to memory, and only for a bounded time; [`Error::WouldBlock`] where that is not enough.
@@ -284,10 +284,10 @@ impl Store {
     /// Returns the latest value of a key.
     ///
     /// # Errors
-    /// `WouldBlock` under [`Reach::Memory`]; `Corrupt` or `Storage` from the engine.
+    /// `WouldBlock` under [`ReadTier::Memory`]; `Corrupt` or `Storage` from the engine.
     #[inline]
-    pub fn get(&self, space: Space, key: &[u8], reach: Reach) -> Result<Option<Pinned<'_>>> {
-        either!(self, store => store.get(space, key, reach))
+    pub fn get(&self, space: Space, key: &[u8], tier: ReadTier) -> Result<Option<Pinned<'_>>> {
+        either!(self, store => store.get(space, key, tier))
     }
 
     /// Returns the value of a key on which a batch depends: one that locks keep others in this process from writing. A remote store reads it
@@ -296,14 +296,14 @@ impl Store {
     /// # Errors
     /// As [`Store::get`]; `Raced` if the transaction was lost.
     #[inline]
-    pub fn get_for(&self, batch: &mut Batch, space: Space, key: &[u8], reach: Reach) -> Result<Option<Pinned<'_>>> {
+    pub fn get_for(&self, batch: &mut Batch, space: Space, key: &[u8], tier: ReadTier) -> Result<Option<Pinned<'_>>> {
         match self {
             Self::Rocks(rocks) => {
                 let _ = batch;
-                rocks.get(space, key, reach)
+                rocks.get(space, key, tier)
             }
             #[cfg(feature = "remote")]
-            Self::Remote(remote) => remote.get_for(batch.remote(), space, key, reach),
+            Self::Remote(remote) => remote.get_for(batch.remote(), space, key, tier),
         }
     }
 
@@ -312,14 +312,14 @@ impl Store {
     /// # Errors
     /// As [`Store::get_for`].
     #[inline]
-    pub fn read_ahead(&self, batch: &mut Batch, keys: &[(Space, Vec<u8>)], reach: Reach) -> Result<()> {
+    pub fn read_ahead(&self, batch: &mut Batch, keys: &[(Space, Vec<u8>)], tier: ReadTier) -> Result<()> {
         match self {
             Self::Rocks(_) => {
-                let _ = (batch, keys, reach);
+                let _ = (batch, keys, tier);
                 Ok(())
             }
             #[cfg(feature = "remote")]
-            Self::Remote(remote) => remote.read_ahead(batch.remote(), keys, reach),
+            Self::Remote(remote) => remote.read_ahead(batch.remote(), keys, tier),
         }
     }
 
@@ -333,12 +333,12 @@ impl Store {
         space: Space,
         keys: &[impl AsRef<[u8]>],
         snapshot: &Snapshot<'_>,
-        reach: Reach,
+        tier: ReadTier,
     ) -> Result<Vec<Option<Pinned<'_>>>> {
         match (self, snapshot) {
-            (Self::Rocks(rocks), Snapshot::Rocks(snapshot)) => rocks.multi_get(space, keys, snapshot, reach),
+            (Self::Rocks(rocks), Snapshot::Rocks(snapshot)) => rocks.multi_get(space, keys, snapshot, tier),
             #[cfg(feature = "remote")]
-            (Self::Remote(remote), Snapshot::Remote(snapshot)) => remote.multi_get(space, keys, snapshot, reach),
+            (Self::Remote(remote), Snapshot::Remote(snapshot)) => remote.multi_get(space, keys, snapshot, tier),
             #[cfg(feature = "remote")]
             _ => unreachable!("{OF_ANOTHER}"),
         }
@@ -352,15 +352,15 @@ impl Store {
         lower: &[u8],
         upper: &[u8],
         snapshot: &'s Snapshot<'s>,
-        reach: Reach,
+        tier: ReadTier,
     ) -> Scan<'s> {
         match (self, snapshot) {
             (Self::Rocks(rocks), Snapshot::Rocks(snapshot)) => {
-                Scan::Rocks(rocks.scan(space, lower, upper, snapshot, reach))
+                Scan::Rocks(rocks.scan(space, lower, upper, snapshot, tier))
             }
             #[cfg(feature = "remote")]
             (Self::Remote(remote), Snapshot::Remote(snapshot)) => {
-                Scan::Remote(remote.scan(space, (lower, upper), false, snapshot, reach))
+                Scan::Remote(remote.scan(space, (lower, upper), false, snapshot, tier))
             }
             #[cfg(feature = "remote")]
             _ => unreachable!("{OF_ANOTHER}"),
@@ -375,15 +375,15 @@ impl Store {
         lower: &[u8],
         upper: &[u8],
         snapshot: &'s Snapshot<'s>,
-        reach: Reach,
+        tier: ReadTier,
         most: u64,
     ) -> Scan<'s> {
         match (self, snapshot) {
             (Self::Rocks(rocks), Snapshot::Rocks(snapshot)) => {
-                Scan::Rocks(rocks.scan_skipping(space, lower, upper, snapshot, reach, most))
+                Scan::Rocks(rocks.scan_skipping(space, lower, upper, snapshot, tier, most))
             }
             #[cfg(feature = "remote")]
-            _ => self.scan(space, lower, upper, snapshot, reach),
+            _ => self.scan(space, lower, upper, snapshot, tier),
         }
     }
 
@@ -395,15 +395,15 @@ impl Store {
         lower: &[u8],
         upper: &[u8],
         snapshot: &'s Snapshot<'s>,
-        reach: Reach,
+        tier: ReadTier,
     ) -> Scan<'s> {
         match (self, snapshot) {
             (Self::Rocks(rocks), Snapshot::Rocks(snapshot)) => {
-                Scan::Rocks(rocks.scan_backwards(space, lower, upper, snapshot, reach))
+                Scan::Rocks(rocks.scan_backwards(space, lower, upper, snapshot, tier))
             }
             #[cfg(feature = "remote")]
             (Self::Remote(remote), Snapshot::Remote(snapshot)) => {
-                Scan::Remote(remote.scan(space, (lower, upper), true, snapshot, reach))
+                Scan::Remote(remote.scan(space, (lower, upper), true, snapshot, tier))
             }
             #[cfg(feature = "remote")]
             _ => unreachable!("{OF_ANOTHER}"),
@@ -417,17 +417,17 @@ impl Store {
         space: Space,
         ranges: &[(&[u8], &[u8])],
         snapshot: &'s Snapshot<'s>,
-        reach: Reach,
+        tier: ReadTier,
     ) -> Scan<'s> {
         let lower = ranges.first().map_or(&[][..], |(lower, _)| lower);
         let upper = ranges.last().map_or(lower, |(_, upper)| upper);
         match (self, snapshot) {
             (Self::Rocks(rocks), Snapshot::Rocks(snapshot)) => {
-                Scan::Rocks(rocks.scan(space, lower, upper, snapshot, reach))
+                Scan::Rocks(rocks.scan(space, lower, upper, snapshot, tier))
             }
             #[cfg(feature = "remote")]
             (Self::Remote(remote), Snapshot::Remote(snapshot)) => {
-                Scan::Remote(remote.scan_many(space, ranges, snapshot, reach))
+                Scan::Remote(remote.scan_many(space, ranges, snapshot, tier))
             }
             #[cfg(feature = "remote")]
             _ => unreachable!("{OF_ANOTHER}"),
@@ -437,16 +437,16 @@ impl Store {
     /// Returns a snapshot of the current state.
     ///
     /// # Errors
-    /// Of a remote store: `WouldBlock` under [`Reach::Memory`]; `Busy` if it does not answer.
+    /// Of a remote store: `WouldBlock` under [`ReadTier::Memory`]; `Busy` if it does not answer.
     #[inline]
-    pub fn snapshot(&self, reach: Reach) -> Result<Snapshot<'_>> {
+    pub fn snapshot(&self, tier: ReadTier) -> Result<Snapshot<'_>> {
         match self {
             Self::Rocks(rocks) => {
-                let _ = reach;
+                let _ = tier;
                 Ok(Snapshot::Rocks(rocks.snapshot()))
             }
             #[cfg(feature = "remote")]
-            Self::Remote(remote) => remote.snapshot(reach).map(Snapshot::Remote),
+            Self::Remote(remote) => remote.snapshot(tier).map(Snapshot::Remote),
         }
     }
 
@@ -758,8 +758,8 @@ impl Store {
     /// `Corrupt` or `Storage` from the engine.
     pub fn count_prefix(&self, space: Space, prefix: &[u8; 4]) -> Result<(u64, u64)> {
         let (snapshot, upper) =
-            (self.snapshot(Reach::Disk)?, u32::from_be_bytes(*prefix).wrapping_add(1).to_be_bytes());
-        let mut scan = self.scan(space, prefix, &upper, &snapshot, Reach::Disk);
+            (self.snapshot(ReadTier::Disk)?, u32::from_be_bytes(*prefix).wrapping_add(1).to_be_bytes());
+        let mut scan = self.scan(space, prefix, &upper, &snapshot, ReadTier::Disk);
         let (mut keys, mut bytes) = (0, 0);
         while let Some((_, value)) = scan.next()? {
             keys += 1;

@@ -17,7 +17,7 @@
 //! A key of at most one window's age can only be in the generation of now or in the one before; older ones are dropped as a whole. The age
 //! of an entry decides whether the key is still known, and the event at its place whether it was ever appended.
 //!
-//! Non-goals: where an answer waits, and how (`ingress`); what a request looks like (`handlers`).
+//! Non-goals: where a response waits, and how (`ingress`); what a request looks like (`handlers`).
 
 mod activity;
 mod append;

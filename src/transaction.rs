@@ -64,7 +64,7 @@ use crate::indexes;
 use crate::locking::{Guards, Locks, Slot, Wait};
 use crate::schema::{Durability, Index, Schema, Table};
 use crate::storage::{
-    self, Batch, Counters, Notification, Pinned, Reach, Snapshot, Space, Store, raced_too_often, unsupported,
+    self, Batch, Counters, Notification, Pinned, ReadTier, Snapshot, Space, Store, raced_too_often, unsupported,
 };
 
 /// A record in memory owned by this process, just written or copied.
@@ -89,7 +89,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 #[derive(Clone)]
 pub struct Database {
     shared: Arc<Parts>,
-    reach: Reach,
+    tier: ReadTier,
     clock: Clock,
     interrupt: Option<Interrupt>,
     /// Present on a database that does not wait for syncs.
@@ -393,7 +393,7 @@ impl Database {
 
     fn of(shared: Arc<Parts>) -> Self {
         let clock = Clock::default();
-        Self { shared, reach: Reach::Disk, clock, interrupt: None, deferred: None, lock_wait: LOCK_WAIT }
+        Self { shared, tier: ReadTier::Disk, clock, interrupt: None, deferred: None, lock_wait: LOCK_WAIT }
     }
 
     /// Returns the same database with another clock, which determines when records expire, and their creation and update times.
@@ -410,7 +410,7 @@ impl Database {
     /// Returns the same database, which answers only from memory and never blocks: [`Error::WouldBlock`] where that is not enough, and no
     /// syncs, as [`Database::deferring_syncs`].
     pub fn never_blocking(&self) -> Self {
-        Self { reach: Reach::Memory, interrupt: None, ..self.deferring_syncs() }
+        Self { tier: ReadTier::Memory, interrupt: None, ..self.deferring_syncs() }
     }
 
     /// Returns the same database, whose strong writes are in the log but not synced when a verb returns: they are not durable before
@@ -537,8 +537,8 @@ impl Database {
     }
 
     /// Returns how far its reads go.
-    pub fn reach(&self) -> Reach {
-        self.reach
+    pub fn tier(&self) -> ReadTier {
+        self.tier
     }
 
     /// Returns the underlying store, for maintenance: flush, checkpoint, settle.
@@ -576,7 +576,7 @@ impl Database {
         self.check_issued(table)?;
         let bytes = KEY.with_borrow_mut(|key| {
             key::record(table.id, id, key);
-            self.store().get(Space::Records, key, self.reach)
+            self.store().get(Space::Records, key, self.tier)
         })?;
         self.unless_expired(table, bytes)
     }
@@ -594,7 +594,7 @@ impl Database {
         self.check_issued(table)?;
         let values = KEY.with_borrow_mut(|key| {
             key::record(table.id, id, key);
-            self.store().multi_get(Space::Records, &[key], snapshot, self.reach)
+            self.store().multi_get(Space::Records, &[key], snapshot, self.tier)
         })?;
         self.unless_expired(table, values.into_iter().next().flatten())
     }
@@ -865,7 +865,7 @@ impl Database {
     /// `Busy` if a lock stays held by others; `WouldBlock` on a database that answers from memory; what the engine returns.
     pub fn truncate(&self, table: &Table) -> Result<()> {
         self.check_issued(table)?;
-        if self.reach == Reach::Memory {
+        if self.tier == ReadTier::Memory {
             return Err(Error::WouldBlock);
         }
         // A concurrent update stages only the index entries that change: written after the truncation, it would revive a record without its
@@ -884,7 +884,7 @@ impl Database {
     }
 
     fn write(&self, batch: &mut Batch, durability: Durability) -> Result<()> {
-        if self.reach == Reach::Memory && (self.store().is_short() || self.store().is_remote()) {
+        if self.tier == ReadTier::Memory && (self.store().is_short() || self.store().is_remote()) {
             return Err(Error::WouldBlock);
         }
         match &self.deferred {
@@ -986,10 +986,10 @@ impl Database {
         let KnownKeys { mut slots, read, .. } = known;
         let (mut deadline, mut raced) = (None, 0);
         loop {
-            let guards = match (slots.is_empty(), self.reach) {
+            let guards = match (slots.is_empty(), self.tier) {
                 (true, _) => Guards::default(),
-                (false, Reach::Memory) => self.lock_all(&mut slots, Wait::No)?,
-                (false, Reach::Disk) => {
+                (false, ReadTier::Memory) => self.lock_all(&mut slots, Wait::No)?,
+                (false, ReadTier::Disk) => {
                     // One deadline for all locks, including those it meets after a restart.
                     let deadline = *deadline.get_or_insert_with(|| Instant::now() + self.lock_wait.min(LONGEST_WAIT));
                     self.lock_all(&mut slots, Wait::AtMost(deadline.saturating_duration_since(Instant::now())))?
@@ -1017,7 +1017,7 @@ impl Database {
             };
             // Regardless of the result: one of the verbs was not executed.
             if let Some(wanted) = transaction.wanted {
-                if self.reach == Reach::Memory {
+                if self.tier == ReadTier::Memory {
                     self.check_not_held(|slot| slot == wanted)?;
                     if let Some(deferred) = &self.deferred {
                         *deferred.lock.lock() = Some(wanted);

@@ -14,7 +14,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use strata::schema::Schema;
 
-use crate::http::client::{Answer, Connection, start};
+use crate::http::client::{Connection, Response, start};
 
 #[derive(Deserialize)]
 struct Conformance {
@@ -46,13 +46,13 @@ struct Case {
     detail: Option<String>,
 }
 
-/// What is wrong with an answer; empty if nothing is.
-fn complaint(case: &Case, answer: &Answer, url: &str) -> String {
-    if answer.status != case.status {
-        return format!("{} instead of {}: {}", answer.status, case.status, answer.body);
+/// What is wrong with a response; empty if nothing is.
+fn complaint(case: &Case, response: &Response, url: &str) -> String {
+    if response.status != case.status {
+        return format!("{} instead of {}: {}", response.status, case.status, response.body);
     }
     if let Some(expected) = &case.ids {
-        let mut found = if case.pages { ids_of_pages(answer, url) } else { ids(answer) };
+        let mut found = if case.pages { ids_of_pages(response, url) } else { ids(response) };
         let mut expected = expected.clone();
         if !case.ordered {
             found.sort_unstable();
@@ -64,12 +64,12 @@ fn complaint(case: &Case, answer: &Answer, url: &str) -> String {
     }
     if let Some(expected) = &case.body {
         let expected = without_white_space(expected.get());
-        if answer.body != expected {
-            return format!("{} instead of {expected}", answer.body);
+        if response.body != expected {
+            return format!("{} instead of {expected}", response.body);
         }
     }
     if let Some(expected) = case.position {
-        let problem: Value = serde_json::from_str(&answer.body).expect("a problem");
+        let problem: Value = serde_json::from_str(&response.body).expect("a problem");
         if problem["position"] != expected {
             return format!("{problem} instead of position {expected}");
         }
@@ -81,22 +81,22 @@ fn complaint(case: &Case, answer: &Answer, url: &str) -> String {
 }
 
 /// The ids of a list.
-fn ids(answer: &Answer) -> Vec<String> {
-    let records: Vec<Value> = serde_json::from_str(&answer.body).expect("a list");
+fn ids(response: &Response) -> Vec<String> {
+    let records: Vec<Value> = serde_json::from_str(&response.body).expect("a list");
     records.iter().map(|record| record["id"].as_str().expect("an id").to_owned()).collect()
 }
 
 /// The ids of a list that was cut and of those that follow it, which are as long as it is but for the last.
-fn ids_of_pages(first: &Answer, url: &str) -> Vec<String> {
-    let next = |answer: &Answer| Some(answer.header("link").strip_prefix('<')?.split_once('>')?.0.to_owned());
+fn ids_of_pages(first: &Response, url: &str) -> Vec<String> {
+    let next = |response: &Response| Some(response.header("link").strip_prefix('<')?.split_once('>')?.0.to_owned());
     let (mut all, mut path) = (ids(first), next(first));
     assert!(path.is_some(), "a list that was cut says where it goes on");
     let limit = all.len();
     while let Some(after) = path {
-        let answer = Connection::open(url).request("GET", &after, "");
-        assert_eq!(answer.status, 200, "{after}: {}", answer.body);
-        let page = ids(&answer);
-        path = next(&answer);
+        let response = Connection::open(url).request("GET", &after, "");
+        assert_eq!(response.status, 200, "{after}: {}", response.body);
+        let page = ids(&response);
+        path = next(&response);
         assert!(page.len() == limit || path.is_none() && page.len() < limit, "{after}: {page:?}");
         all.extend(page);
     }
@@ -104,7 +104,7 @@ fn ids_of_pages(first: &Answer, url: &str) -> Vec<String> {
 }
 
 /// Asks a case.
-fn ask(url: &str, case: &Case) -> Answer {
+fn ask(url: &str, case: &Case) -> Response {
     let mut connection = Connection::open(url);
     if case.method == "GET" {
         return connection.request(&case.method, &case.path, "");
@@ -133,14 +133,14 @@ fn run(conformance: &Conformance, sdl: &str) {
     std::fs::write(&path, sdl).unwrap();
     let server = start(folder.path(), |config| config.schema = Some(path));
     for (table, records) in &conformance.data {
-        let answer = Connection::open(server.url()).request("POST", &format!("/{table}"), records.get());
-        assert_eq!(answer.status, 201, "{}", answer.body);
+        let response = Connection::open(server.url()).request("POST", &format!("/{table}"), records.get());
+        assert_eq!(response.status, 201, "{}", response.body);
     }
     let mut wrong = String::new();
     for case in &conformance.cases {
-        let answer = ask(server.url(), case);
-        let complaint = match ask(server.url(), case).body == answer.body {
-            true => complaint(case, &answer, server.url()),
+        let response = ask(server.url(), case);
+        let complaint = match ask(server.url(), case).body == response.body {
+            true => complaint(case, &response, server.url()),
             false => "another answer at once".to_owned(),
         };
         if !complaint.is_empty() {

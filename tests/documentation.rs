@@ -1,10 +1,10 @@
 //! The documents: what README.md and `docs/*.md` show is what a real server does, their links lead somewhere, and no option is left out.
 //!
 //! A document with examples has its schema in the first block of `graphql`. It gets a server of its own, on which its examples run in
-//! their order. A block of `http` is a request as in `tests/golden/http`, a line `---`, and the answer: the status, such headers as
+//! their order. A block of `http` is a request as in `tests/golden/http`, a line `---`, and the response: the status, such headers as
 //! matter, and the body. A block of `fiql T` has one query on the table `T` a line, `→`, and the ids of what it lists (`nothing`
 //! without any), or `400 at BYTE: why`. Ids have their order if the query says `sort`. A block of `sh` is what a reader types whose server is
-//! at `localhost:9996`; the block behind it is what that prints. Outside of texts, white space in JSON says nothing; `…` in an answer
+//! at `localhost:9996`; the block behind it is what that prints. Outside of texts, white space in JSON says nothing; `…` in a response
 //! stands for any text.
 //! Documents with blocks of `sh` need curl, so they are a test of their own, which a machine without curl leaves out by name.
 
@@ -18,7 +18,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::conformance::without_white_space;
-use crate::http::client::{self, Answer, start};
+use crate::http::client::{self, Response, start};
 use crate::http::scripts;
 
 /// A fenced block of a document.
@@ -75,23 +75,23 @@ fn run(document: &str) -> (String, usize) {
     (wrong, examples)
 }
 
-/// Sends a request, and says what is wrong with the answer.
+/// Sends a request, and says what is wrong with the response.
 fn exchange(url: &str, text: &str) -> String {
     let (request, expected) = text.split_once("\n---\n").expect("an answer stands behind ---");
-    let answer = scripts::ask(url, request);
+    let response = scripts::ask(url, request);
     let mut lines = expected.lines();
-    let status = format!("{} {}", answer.status, answer.reason);
+    let status = format!("{} {}", response.status, response.reason);
     if lines.next() != Some(&status) {
-        return format!("{status}: {}", answer.body);
+        return format!("{status}: {}", response.body);
     }
     for header in lines.by_ref().take_while(|line| !line.is_empty()) {
         let (name, value) = header.split_once(": ").expect("a header has a value");
-        if !fits(value, answer.header(name)) {
-            return format!("{name}: {}", answer.header(name));
+        if !fits(value, response.header(name)) {
+            return format!("{name}: {}", response.header(name));
         }
     }
     let body = without_white_space(&lines.collect::<Vec<_>>().join("\n"));
-    if body.is_empty() || fits(&body, &without_white_space(&answer.body)) { String::new() } else { answer.body }
+    if body.is_empty() || fits(&body, &without_white_space(&response.body)) { String::new() } else { response.body }
 }
 
 /// Has a shell do what a reader types, and says what is wrong with what it prints.
@@ -113,12 +113,12 @@ fn list(url: &str, table: &str, line: &str) -> String {
     if fits(expected, &found) { String::new() } else { format!("{query} → {found}") }
 }
 
-/// What an answer lists, as the documents write it; by id, but in its order if it is sorted.
-fn listed(answer: &Answer, is_sorted: bool) -> String {
-    let body: Value = serde_json::from_str(&answer.body).unwrap();
+/// What a response lists, as the documents write it; by id, but in its order if it is sorted.
+fn listed(response: &Response, is_sorted: bool) -> String {
+    let body: Value = serde_json::from_str(&response.body).unwrap();
     let Some(records) = body.as_array() else {
         let detail = body["detail"].as_str().unwrap();
-        return format!("{} at {}: {detail}", answer.status, body["position"]);
+        return format!("{} at {}: {detail}", response.status, body["position"]);
     };
     let mut ids: Vec<_> = records.iter().map(|record| record["id"].as_str().unwrap()).collect();
     if !is_sorted {
@@ -324,10 +324,10 @@ fn pages_may_use_every_header_field_of_the_documents() {
         config.ingress.cors_origins = vec!["https://app.example.org".to_owned().try_into().unwrap()];
     });
     let listed = |request: &str, name: &str| {
-        let answer = scripts::ask(server.url(), &format!("{request}\nOrigin: https://app.example.org"));
-        let names: Vec<_> = answer.header(name).split(", ").map(str::to_owned).collect();
+        let response = scripts::ask(server.url(), &format!("{request}\nOrigin: https://app.example.org"));
+        let names: Vec<_> = response.header(name).split(", ").map(str::to_owned).collect();
         assert!(names.len() > 5, "{name}: {names:?}");
-        (names, answer.body)
+        (names, response.body)
     };
     let (sent, _) = listed("OPTIONS /Product/1\nAccess-Control-Request-Method: PUT", "access-control-allow-headers");
     let (read, described) = listed("GET /_openapi.json", "access-control-expose-headers");

@@ -142,16 +142,16 @@ fn document(random: &mut Random) -> String {
     )
 }
 
-/// The answer to a document.
+/// The response to a document.
 fn ask(graphql: &Graphql, database: &Database, query: &str, variables: Json) -> Json {
     let variables = serde_json::from_value(variables).expect("an object");
     let request = Request { query: query.to_owned(), operation_name: None, variables };
-    let answer = graphql.answer(database, &request, TRANSPORT).expect("it is answered");
-    serde_json::from_slice(answer.body()).expect("JSON")
+    let response = graphql.respond(database, &request, TRANSPORT).expect("it is answered");
+    serde_json::from_slice(response.body()).expect("JSON")
 }
 
 #[test]
-fn answers_are_those_of_the_librarys_executor() {
+fn responses_are_those_of_the_librarys_executor() {
     let ((_directory, database), oracle) = (database(), oracle());
     let (graphql, mut random, mut valid) = (Graphql::new(&database, 1000), Random(5), 0);
     for _ in 0..1500 {
@@ -322,9 +322,9 @@ fn a_rule_holds_at_every_place() {
     let graphql = Graphql::new(&database, 1000);
     let is_valid = |document: &str| {
         let request = Request { query: document.to_owned(), operation_name: Some("nobody".into()), variables: None };
-        let answer = graphql.answer(&database, &request, TRANSPORT).expect("it is answered");
-        let answer: Json = serde_json::from_slice(answer.body()).expect("JSON");
-        answer["errors"][0]["message"].as_str().is_some_and(|message| message.contains("no operation"))
+        let response = graphql.respond(&database, &request, TRANSPORT).expect("it is answered");
+        let response: Json = serde_json::from_slice(response.body()).expect("JSON");
+        response["errors"][0]["message"].as_str().is_some_and(|message| message.contains("no operation"))
     };
     for (variables, valid, refused) in FIELDS {
         let create = |data: &str| format!("mutation ({variables}) {{ createBook(data: {{{data}}}) {{ id }} }}");
@@ -370,8 +370,8 @@ fn fragments_within_one_another_have_a_greatest_depth() {
         let chain = (0..fragments).map(|level| format!("fragment f{level} on Book{open}f{}{close}", level + 1));
         let chain = chain.collect::<String>();
         let document = format!("{{BookList{{...f0}}}}{chain}fragment f{fragments} on Book{{{last}}}");
-        let answer = ask(&graphql, &database, &document, json!({}));
-        let refused = answer["errors"][0]["message"].as_str().unwrap();
+        let response = ask(&graphql, &database, &document, json!({}));
+        let refused = response["errors"][0]["message"].as_str().unwrap();
         assert!(refused.contains("nested"), "the stack suffices: {fragments} fragments of {depth} levels");
     }
 }
@@ -381,8 +381,8 @@ fn what_a_document_may_cost_has_limits() {
     let (_directory, database) = database();
     let graphql = Graphql::new(&database, 1000);
     let fault = |document: &str| {
-        let answer = ask(&graphql, &database, document, json!({}));
-        answer["errors"][0]["message"].as_str().map(str::to_owned)
+        let response = ask(&graphql, &database, document, json!({}));
+        response["errors"][0]["message"].as_str().map(str::to_owned)
     };
     let nested = |depth: usize| {
         let inner = (0..depth).map(|level| if level % 2 == 0 { "author {" } else { "books {" }).collect::<String>();
@@ -450,7 +450,7 @@ fn what_a_document_may_cost_has_limits() {
 }
 
 #[test]
-fn an_expired_record_is_in_no_answer() {
+fn an_expired_record_is_in_no_response() {
     let sdl = "type User @table @export { id: ID! @primaryKey sessions: [Session] @relationship(to: \"userId\") } \
                type Session @table(expiration: 60) @export { id: ID! @primaryKey userId: ID @indexed \
                user: User @relationship(from: \"userId\") next: Session @relationship(from: \"nextId\") nextId: ID }";
@@ -468,16 +468,16 @@ fn an_expired_record_is_in_no_answer() {
     let graphql = Graphql::new(&database, 1000);
     let document = "{ Session(id: \"old\") { id } SessionList { id next { id } } \
                     User(id: \"u\") { sessions { id } } with: UserList(filter: \"sessions.id==old\") { id } }";
-    let answer = || ask(&graphql, &database, document, json!({}))["data"].clone();
+    let response = || ask(&graphql, &database, document, json!({}))["data"].clone();
     let (old, new) = (json!({ "id": "old" }), json!({ "id": "new" }));
     assert_eq!(
-        answer(),
+        response(),
         json!({ "Session": old, "SessionList": [{ "id": "new", "next": old }, { "id": "old", "next": null }],
                 "User": { "sessions": [new, old] }, "with": [{ "id": "u" }] })
     );
     clock.set(60_000_000);
     assert_eq!(
-        answer(),
+        response(),
         json!({ "Session": null, "SessionList": [{ "id": "new", "next": null }], "User": { "sessions": [new] }, "with": [] })
     );
 }

@@ -1,6 +1,6 @@
 //! The OpenAPI document: it is one, and the server does what it says.
 //!
-//! Every answer of the manual (`tests/golden/http` and `tests/golden/redis`, which other tests hold against a real server) has to be
+//! Every response of the manual (`tests/golden/http` and `tests/golden/redis`, which other tests hold against a real server) has to be
 //! described: its path, method and status, its media type, the headers that are promised, and its body by the schema that stands there.
 //!
 //! `openapi/schema.json` is the meta-schema of the OpenAPI Initiative for 3.1
@@ -36,10 +36,10 @@ fn the_document_is_served_and_known_again() {
         connection.send(&format!("GET /_openapi.json HTTP/1.1\r\nHost: localhost\r\n{header}\r\n"));
         connection.receive(false)
     };
-    let answer = ask("");
-    assert_eq!((answer.status, answer.header("content-type")), (200, "application/json"));
-    assert_eq!(serde_json::from_str::<Value>(&answer.body).unwrap(), document());
-    assert_eq!(ask(&format!("If-None-Match: {}\r\n", answer.header("etag"))).status, 304);
+    let response = ask("");
+    assert_eq!((response.status, response.header("content-type")), (200, "application/json"));
+    assert_eq!(serde_json::from_str::<Value>(&response.body).unwrap(), document());
+    assert_eq!(ask(&format!("If-None-Match: {}\r\n", response.header("etag"))).status, 304);
     server.stop().unwrap();
 }
 
@@ -94,7 +94,7 @@ fn collect<'d>(value: &'d Value, references: &mut Vec<&'d str>, links: &mut Vec<
     }
 }
 
-/// A body of each type that is described is read, and of no other; an answer in each type that is described is made, and in no other.
+/// A body of each type that is described is read, and of no other; a response in each type that is described is made, and in no other.
 #[test]
 fn media_types_are_those_that_are_described() {
     let folder = tempfile::tempdir().unwrap();
@@ -134,9 +134,9 @@ fn media_types_are_those_that_are_described() {
             .flat_map(serde_json::Map::keys)
             .filter(|name| path.starts_with("/Author") && *name != "text/event-stream")
         {
-            let answer = ask("GET", &path, &format!("Accept: {}", name.replace("; charset=utf-8", "")));
-            match answer.status {
-                200 => assert_eq!(answer.header("content-type"), name, "{path}"),
+            let response = ask("GET", &path, &format!("Accept: {}", name.replace("; charset=utf-8", "")));
+            match response.status {
+                200 => assert_eq!(response.header("content-type"), name, "{path}"),
                 other => assert_eq!(other, 404, "{path}: {name}"),
             }
             made += 1;
@@ -147,7 +147,7 @@ fn media_types_are_those_that_are_described() {
     server.stop().unwrap();
 }
 
-/// A request of the manual and its answer.
+/// A request of the manual and its response.
 struct Step<'s> {
     request: &'s str,
     method: &'s str,
@@ -159,10 +159,10 @@ struct Step<'s> {
 
 impl<'s> Step<'s> {
     fn read(step: &'s str) -> Self {
-        let (request, answer) = step.split_once("\n---\n").unwrap();
+        let (request, response) = step.split_once("\n---\n").unwrap();
         let line = request.lines().find(|line| !line.starts_with('#') && !line.is_empty()).unwrap();
         let (method, target) = line.split_once(' ').unwrap();
-        let (head, body) = answer.split_once("\n\n").unwrap_or((answer, ""));
+        let (head, body) = response.split_once("\n\n").unwrap_or((response, ""));
         let mut lines = head.lines();
         Self {
             request: line,
@@ -179,7 +179,7 @@ impl<'s> Step<'s> {
     }
 }
 
-/// What the document says against an answer; nothing if it is as described.
+/// What the document says against a response; nothing if it is as described.
 fn objection(document: &Value, step: &Step<'_>) -> Option<String> {
     let Some(item) = item(document, step) else {
         return (step.status != "404").then(|| "nothing is described at this path".to_owned());
@@ -242,14 +242,14 @@ fn follow<'d>(document: &'d Value, value: &'d Value) -> Option<&'d Value> {
 }
 
 #[test]
-fn every_answer_of_the_manual_is_described() {
+fn every_response_of_the_manual_is_described() {
     for (schema, least) in [(client::schema(), 100), (client::schema_of_redis(), 40)] {
         let checked = assert_described(&document_of(&schema), schema.parent().unwrap());
         assert!(checked > least, "{checked} answers of {}", schema.display());
     }
 }
 
-/// Checks the scripts of a folder; returns the number of answers.
+/// Checks the scripts of a folder; returns the number of responses.
 fn assert_described(document: &Value, folder: &Path) -> usize {
     let (mut wrong, mut checked) = (String::new(), 0);
     for case in fs::read_dir(folder).unwrap() {

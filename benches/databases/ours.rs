@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use strata::schema::Durability;
-use strata::storage::{Batch, Location, Reach, Space, Store};
+use strata::storage::{Batch, Location, ReadTier, Space, Store};
 use strata_harness::data::scatter;
 use strata_harness::{Depth, Facts, OrRefused, State, Suite, Unit};
 
@@ -149,7 +149,7 @@ fn row(
 }
 
 fn get(store: &Store, index: u64) -> u64 {
-    let found = store.get(Space::Records, &key(scatter(index, RECORDS)), Reach::Disk).or_refused();
+    let found = store.get(Space::Records, &key(scatter(index, RECORDS)), ReadTier::Disk).or_refused();
     u64::from(found.is_some_and(|bytes| black_box(&bytes[..]).len() == VALUE_BYTES))
 }
 
@@ -162,7 +162,7 @@ fn put(store: &Store, index: u64) -> u64 {
 
 fn update(store: &Store, index: u64) -> u64 {
     let (mut batch, key) = (Batch::default(), key(scatter(index, RECORDS)));
-    let found = store.get_for(&mut batch, Space::Records, &key, Reach::Disk).or_refused();
+    let found = store.get_for(&mut batch, Space::Records, &key, ReadTier::Disk).or_refused();
     assert!(found.is_some_and(|bytes| bytes.len() == VALUE_BYTES), "it is there");
     store.put(&mut batch, Space::Records, &key, &value(index));
     store.write(&mut batch, Durability::Soft).or_refused();
@@ -170,15 +170,15 @@ fn update(store: &Store, index: u64) -> u64 {
 }
 
 fn multi_get(store: &Store, index: u64) -> u64 {
-    let snapshot = store.snapshot(Reach::Disk).or_refused();
-    let found = store.multi_get(Space::Records, &keys(index)[..MANY], &snapshot, Reach::Disk).or_refused();
+    let snapshot = store.snapshot(ReadTier::Disk).or_refused();
+    let found = store.multi_get(Space::Records, &keys(index)[..MANY], &snapshot, ReadTier::Disk).or_refused();
     found.into_iter().flatten().filter(|bytes| black_box(&bytes[..]).len() == VALUE_BYTES).count() as u64
 }
 
 fn scan(store: &Store, index: u64) -> u64 {
     let keys = keys(index);
-    let snapshot = store.snapshot(Reach::Disk).or_refused();
-    let mut scan = store.scan(Space::Records, &keys[0], &keys[MANY], &snapshot, Reach::Disk);
+    let snapshot = store.snapshot(ReadTier::Disk).or_refused();
+    let mut scan = store.scan(Space::Records, &keys[0], &keys[MANY], &snapshot, ReadTier::Disk);
     let mut found = 0;
     while let Some((_, value)) = scan.next().or_refused() {
         found += u64::from(black_box(value).len() == VALUE_BYTES);

@@ -100,7 +100,7 @@ fn above_indexes(suite: &mut Suite) {
             let route =
                 routes.resolve(&Method::POST, &path, &headers).expect("a table's path").expect("a good request");
             let call = Call::new(&route, &bodies[(index % POOL) as usize]);
-            u64::from(whole(call.answer(&ours.database, &headers)))
+            u64::from(whole(call.respond(&ours.database, &headers)))
         }
     });
     let creates = || Creates { bodies: bodies().iter().map(|body| Bytes::copy_from_slice(body)).collect() };
@@ -190,10 +190,10 @@ pub fn tcp(suite: &mut Suite, operation: &str, indexes: u32) {
             let mut create = verbs::raw_create_shared(raw, indexes);
             move |_: &http::request::Parts, body: &[u8]| {
                 create();
-                let mut answer = Response::new(Full::new(Bytes::copy_from_slice(body)));
-                *answer.status_mut() = StatusCode::CREATED;
-                answer.headers_mut().insert("content-type", HeaderValue::from_static("application/json"));
-                answer
+                let mut response = Response::new(Full::new(Bytes::copy_from_slice(body)));
+                *response.status_mut() = StatusCode::CREATED;
+                response.headers_mut().insert("content-type", HeaderValue::from_static("application/json"));
+                response
             }
         })
     };

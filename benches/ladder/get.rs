@@ -12,7 +12,7 @@ use hyper_util::service::TowerToHyperService;
 use strata::encoding::{Record, key};
 use strata::handlers::{self, media::Accepted};
 use strata::routing::{Call, Routes};
-use strata::storage::{Reach, Space};
+use strata::storage::{ReadTier, Space};
 use strata_harness::data::{self, scatter};
 use strata_harness::{Data, Depth, Facts, Suite, Unit};
 
@@ -35,7 +35,7 @@ pub fn in_process(suite: &mut Suite) {
         let (keys, mut answer) = (record_keys(1, n), Vec::new());
         move |index| {
             let key = &keys[scatter(index, n) as usize];
-            let found = ours.database.store().get(Space::Records, key, Reach::Disk).expect("a healthy store");
+            let found = ours.database.store().get(Space::Records, key, ReadTier::Disk).expect("a healthy store");
             found.map_or(0, |bytes| verbs::copied(&bytes, &mut answer))
         }
     });
@@ -70,7 +70,7 @@ pub fn in_process(suite: &mut Suite) {
             move |index| {
                 let route = routes.resolve(&Method::GET, &paths[scatter(index, n) as usize], &headers);
                 let route = route.expect("a table's path").expect("a good request");
-                u64::from(whole(Call::new(&route, b"").answer(&ours.database, &headers)))
+                u64::from(whole(Call::new(&route, b"").respond(&ours.database, &headers)))
             }
         },
     );
@@ -150,9 +150,9 @@ pub fn tcp(suite: &mut Suite) {
                 let id = head.uri.path().rsplit('/').next().unwrap_or_default();
                 let key = [&1u32.to_be_bytes()[..], id.as_bytes()].concat();
                 let value = raw.get(&key).map(|value| Bytes::copy_from_slice(&value));
-                let mut answer = Response::new(Full::new(value.expect("a record of the data set")));
-                answer.headers_mut().insert("content-type", HeaderValue::from_static("application/json"));
-                answer
+                let mut response = Response::new(Full::new(value.expect("a record of the data set")));
+                response.headers_mut().insert("content-type", HeaderValue::from_static("application/json"));
+                response
             }
         })
     };

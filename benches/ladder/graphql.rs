@@ -23,7 +23,7 @@ use crate::{Requests, from_driver_on, over_tcp};
 
 const TRANSPORT: Transport = Transport { safe: false, strict: false };
 
-/// The names around a record or list, and where a list continues, take fewer bytes than a record: an answer that lacks one is shorter than
+/// The names around a record or list, and where a list continues, take fewer bytes than a record: a response that lacks one is shorter than
 /// over REST.
 const ENVELOPE_BYTES: usize = 300;
 
@@ -94,14 +94,14 @@ impl Twin {
         Ours::copy(self.indexes, self.products)
     }
 
-    /// The bodies of the requests, and the length of their answers over REST.
+    /// The bodies of the requests, and the length of their responses over REST.
     fn asks(self) -> Asks {
         let body = |number| {
             let (document, variable, value) = (self.document, self.variable, (self.value)(number));
             format!("{{\"query\":\"{document}\",\"variables\":{{\"{variable}\":\"{value}\"}}}}").into()
         };
         let rest_bytes = match self.rest {
-            "list" => list::answer_bytes(),
+            "list" => list::response_bytes(),
             _ => vec![900; self.values as usize],
         };
         Asks { bodies: (0..self.values).map(body).collect(), rest_bytes, units: self.units }
@@ -147,8 +147,8 @@ fn in_process(suite: &mut Suite, twin: Twin) {
         let (graphql, asks) = (Graphql::new(&ours.database, 10_000), twin.asks());
         move |index| {
             let request = graphql::Request::in_body(asks.body(index)).expect("a request");
-            let answer = graphql.answer(&ours.database, &request, TRANSPORT).expect("a healthy store");
-            asks.units(index, answer.status(), black_box(answer.body()).len())
+            let response = graphql.respond(&ours.database, &request, TRANSPORT).expect("a healthy store");
+            asks.units(index, response.status(), black_box(response.body()).len())
         }
     });
     let about = facts("finds the handler of the GraphQL path and answers with it");
@@ -158,8 +158,9 @@ fn in_process(suite: &mut Suite, twin: Twin) {
         let (path, headers, asks) = (Uri::from_static("/graphql"), json(), twin.asks());
         move |index| {
             let route = routes.resolve(&Method::POST, &path, &headers).expect("its path").expect("a good request");
-            let answer = Call::new(&route, asks.body(index)).answer(&ours.database, &headers).expect("a healthy store");
-            asks.units(index, answer.status(), black_box(answer.body()).len())
+            let response =
+                Call::new(&route, asks.body(index)).respond(&ours.database, &headers).expect("a healthy store");
+            asks.units(index, response.status(), black_box(response.body()).len())
         }
     });
     from_driver_on(suite, operation, twin.what, facts, ours, move || twin.asks());

@@ -13,7 +13,7 @@ use strata::indexes::{KeyRange, Keys, Matches};
 use strata::query::{Limits, Query};
 use strata::routing::{Call, Routes};
 use strata::schema::{Index, IndexKind, Schema, Table};
-use strata::storage::{Pinned, Reach, Space};
+use strata::storage::{Pinned, ReadTier, Space};
 use strata_harness::data::{self, CATEGORIES};
 use strata_harness::{Data, Depth, Facts, OrRefused, Scale, Suite, Unit};
 
@@ -62,8 +62,8 @@ fn lists(schema: &Schema) -> Vec<Vec<Vec<u8>>> {
     (0..CATEGORIES).map(data::category).collect::<Vec<_>>().iter().map(of).collect()
 }
 
-/// The required length of each answer: a list that lacks a record is shorter.
-pub fn answer_bytes() -> Vec<usize> {
+/// The required length of each response: a list that lacks a record is shorter.
+pub fn response_bytes() -> Vec<usize> {
     let schema = schema(2);
     let json_bytes = |bytes: &Vec<u8>| Record::open(&schema.tables[0], bytes).expect("encoded just now").json().len();
     let commas_and_brackets = LISTED as usize + 1;
@@ -90,9 +90,10 @@ fn copied_out(found: &[Option<Pinned<'_>>], answer: &mut Vec<u8>) -> u64 {
     found.iter().flatten().count() as u64
 }
 
-/// The records of an answer of the required length; none of any other.
-fn listed(answer: handlers::Result<handlers::Answer>, bytes: usize) -> u64 {
-    let all = answer.is_ok_and(|answer| answer.status() == StatusCode::OK && black_box(answer.body()).len() == bytes);
+/// The records of a response of the required length; none of any other.
+fn listed(response: handlers::Result<handlers::Response>, bytes: usize) -> u64 {
+    let all =
+        response.is_ok_and(|response| response.status() == StatusCode::OK && black_box(response.body()).len() == bytes);
     if all { LISTED } else { 0 }
 }
 
@@ -123,7 +124,7 @@ pub fn in_process(suite: &mut Suite) {
     });
     let about = facts("answers GET of a list of 20 records in its handler").against("list/strata/query");
     suite.row("list", "strata", "handlers", about, ours, |ours: Arc<Ours>| {
-        let (queries, bytes) = (parsed(ours.database.schema(), ours.product()), answer_bytes());
+        let (queries, bytes) = (parsed(ours.database.schema(), ours.product()), response_bytes());
         move |turn| {
             let place = (turn % CATEGORIES) as usize;
             listed(handlers::list(&ours.database, ours.product(), &queries[place], Format::Json), bytes[place])
@@ -133,15 +134,15 @@ pub fn in_process(suite: &mut Suite) {
     let about = about.against("list/strata/handlers");
     suite.row("list", "strata", "routing", about, ours, |ours: Arc<Ours>| {
         let routes = Routes::new(ours.database.clone(), handlers::Options::default()).expect("streams that open");
-        let (paths, bytes, headers) = (paths(), answer_bytes(), HeaderMap::new());
+        let (paths, bytes, headers) = (paths(), response_bytes(), HeaderMap::new());
         move |turn| {
             let place = (turn % CATEGORIES) as usize;
             let route = routes.resolve(&Method::GET, &paths[place], &headers);
             let route = route.expect("a table's path").expect("a good request");
-            listed(Call::new(&route, b"").answer(&ours.database, &headers), bytes[place])
+            listed(Call::new(&route, b"").respond(&ours.database, &headers), bytes[place])
         }
     });
-    let lists = || Lists { paths: paths(), body_bytes: answer_bytes() };
+    let lists = || Lists { paths: paths(), body_bytes: response_bytes() };
     from_driver_on(suite, "list", "for a list of 20 records", facts, ours, lists);
 }
 
@@ -196,15 +197,15 @@ fn below_query(suite: &mut Suite, n: u64, facts: impl Fn(&str) -> Facts) {
         let (table, ranges) = (ours.product().id, ranges(ours.product()));
         move |turn| {
             let (store, (prefix, end)) = (ours.database.store(), &ranges[(turn % CATEGORIES) as usize]);
-            let snapshot = store.snapshot(Reach::Disk).or_refused();
-            let mut entries = store.scan(Space::Indexes, prefix, end, &snapshot, Reach::Disk);
+            let snapshot = store.snapshot(ReadTier::Disk).or_refused();
+            let mut entries = store.scan(Space::Indexes, prefix, end, &snapshot, ReadTier::Disk);
             keys.clear();
             while keys.len() < LISTED as usize
                 && let Some((entry, _)) = entries.next().expect("a healthy store")
             {
                 keys.push(table, &entry[prefix.len()..]);
             }
-            let found = store.multi_get(Space::Records, &keys.slices(), &snapshot, Reach::Disk);
+            let found = store.multi_get(Space::Records, &keys.slices(), &snapshot, ReadTier::Disk);
             copied_out(&found.expect("a healthy store"), &mut answer)
         }
     });
@@ -214,14 +215,14 @@ fn below_query(suite: &mut Suite, n: u64, facts: impl Fn(&str) -> Facts) {
         let (values, mut keys, mut answer) = (values(), Keys::default(), Vec::new());
         move |turn| {
             let (store, value) = (ours.database.store(), &values[(turn % CATEGORIES) as usize]);
-            let snapshot = store.snapshot(Reach::Disk).or_refused();
+            let snapshot = store.snapshot(ReadTier::Disk).or_refused();
             let (_, index) = category(ours.product());
             let range = KeyRange::of_value(index, value);
-            let scan = store.scan(Space::Indexes, &range.lower, &range.upper, &snapshot, Reach::Disk);
+            let scan = store.scan(Space::Indexes, &range.lower, &range.upper, &snapshot, ReadTier::Disk);
             let mut matches = Matches::of(scan, ours.product(), index, &range);
             keys.clear();
             while keys.len() < LISTED as usize && matches.append(&mut keys).expect("a healthy store") {}
-            let found = store.multi_get(Space::Records, &keys.slices(), &snapshot, Reach::Disk);
+            let found = store.multi_get(Space::Records, &keys.slices(), &snapshot, ReadTier::Disk);
             let found = found.expect("a healthy store");
             copied_out(&found, &mut answer)
         }
@@ -263,10 +264,10 @@ pub fn tcp(suite: &mut Suite) {
         .against("list/strata/ingress_cpu")
         .depth(Depth::Default);
     let setup = || Served::start(Ours::copy(2, n));
-    suite.row("list", "strata", "tcp", about, setup, |served: Arc<Served>| client(served.client(), answer_bytes()));
+    suite.row("list", "strata", "tcp", about, setup, |served: Arc<Served>| client(served.client(), response_bytes()));
     let about = facts("answers GET of a list of 20 records over HTTPS, server CPU").against("list/strata/tcp");
     let setup = || Served::start_tls(Ours::copy(2, n));
-    suite.row("list", "strata", "tls", about, setup, |served: Arc<Served>| client(served.client(), answer_bytes()));
+    suite.row("list", "strata", "tls", about, setup, |served: Arc<Served>| client(served.client(), response_bytes()));
     let about = facts("seeks the value and gets the 20 records in the handler of a bare hyper server, server CPU");
     let setup = || Bare::start(Raw::copy(2, n), bare_handler);
     suite.row("list", "floor", "tcp", about, setup, |bare: Arc<Bare>| {
@@ -286,8 +287,8 @@ fn bare_handler(raw: Arc<Raw>) -> impl FnMut(&http::request::Parts, &[u8]) -> Re
         raw.matches(&prefix, &end, table, LISTED as usize, &mut keys);
         let mut body = Vec::new();
         raw.multi_get(&keys.slices(), &mut body);
-        let mut answer = Response::new(Full::new(Bytes::from(body)));
-        answer.headers_mut().insert("content-type", HeaderValue::from_static("application/json"));
-        answer
+        let mut response = Response::new(Full::new(Bytes::from(body)));
+        response.headers_mut().insert("content-type", HeaderValue::from_static("application/json"));
+        response
     }
 }

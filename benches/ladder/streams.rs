@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::Full;
 use rust_rocksdb as rocksdb;
 use strata::handlers::streams::{self, Reading};
-use strata::handlers::{self, Answer};
+use strata::handlers::{self, Response};
 use strata::routing::{Call, Routes};
 use strata::streams::Start;
 use strata_harness::data::scatter;
@@ -108,7 +108,7 @@ impl Asked {
                 batch.put_cf(&raw.events(), chunk_key(1, 0, next), &stored);
             }
             raw.commit(&batch);
-            vec![b'x'; asked.answer_bytes()]
+            vec![b'x'; asked.response_bytes()]
         }
     }
 
@@ -120,8 +120,8 @@ impl Asked {
         if self.reads() { format!("{}?from={}", self.path, self.offset(index)) } else { self.path.to_owned() }
     }
 
-    /// Bytes that an answer has at least.
-    fn answer_bytes(&self) -> usize {
+    /// Bytes that a response has at least.
+    fn response_bytes(&self) -> usize {
         if self.reads() { PAGE * PAYLOAD_BYTES } else { 25 * self.events as usize }
     }
 
@@ -131,10 +131,10 @@ impl Asked {
         HeaderMap::from_iter([host].into_iter().chain((!self.reads()).then_some(json)))
     }
 
-    /// The events of a handler's answer.
-    fn counted(&self, answer: handlers::Result<Answer>) -> u64 {
-        let answer = answer.or_refused();
-        if answer.status().is_success() && answer.body().len() > self.answer_bytes() { self.events } else { 0 }
+    /// The events of a handler's response.
+    fn counted(&self, response: handlers::Result<Response>) -> u64 {
+        let response = response.or_refused();
+        if response.status().is_success() && response.body().len() > self.response_bytes() { self.events } else { 0 }
     }
 
     fn in_process(&self, suite: &mut Suite) {
@@ -192,7 +192,7 @@ impl Asked {
             move |index| {
                 let route = routes.resolve(&method, &uris[index as usize % uris.len()], &headers);
                 let route = route.expect("a stream's path").expect("a good request");
-                asked.counted(Call::new(&route, &asked.body).answer(&ours.database, &headers))
+                asked.counted(Call::new(&route, &asked.body).respond(&ours.database, &headers))
             }
         });
         let requests = || Prepared { uris: self.uris(), asked: self.clone() };
@@ -225,7 +225,7 @@ impl Asked {
             let requests: Vec<_> = asked.uris().iter().map(request).collect();
             move |index| {
                 let (status, bytes) = client.exchange(&requests[index as usize % requests.len()]);
-                if matches!(status, 200 | 202) && bytes >= asked.answer_bytes() { asked.events } else { 0 }
+                if matches!(status, 200 | 202) && bytes >= asked.response_bytes() { asked.events } else { 0 }
             }
         };
         let (at_least, aim) = match (self.reads(), self.events) {
@@ -244,11 +244,11 @@ impl Asked {
                 let (mut work, asked, mut next) = (work.clone(), asked.clone(), 0);
                 move |_: &http::request::Parts, _: &[u8]| {
                     next += 1;
-                    let mut answer = Response::new(Full::new(Bytes::from(work(&raw, next))));
+                    let mut response = Response::new(Full::new(Bytes::from(work(&raw, next))));
                     let status = if asked.reads() { StatusCode::OK } else { StatusCode::ACCEPTED };
-                    *answer.status_mut() = status;
-                    answer.headers_mut().insert("content-type", HeaderValue::from_static("application/json"));
-                    answer
+                    *response.status_mut() = status;
+                    response.headers_mut().insert("content-type", HeaderValue::from_static("application/json"));
+                    response
                 }
             })
         };
@@ -276,6 +276,6 @@ impl Requests for Prepared {
     }
 
     fn units(&self, _: u64, status: StatusCode, body_bytes: usize) -> u64 {
-        if status.is_success() && body_bytes > self.asked.answer_bytes() { self.asked.events } else { 0 }
+        if status.is_success() && body_bytes > self.asked.response_bytes() { self.asked.events } else { 0 }
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use rust_rocksdb as rocksdb;
 use strata::schema::Durability;
-use strata::storage::{self, Reach, Space};
+use strata::storage::{self, ReadTier, Space};
 use strata::transaction::{Database, Precondition};
 use strata_harness::data::{Id, product, scatter};
 use strata_harness::{Found, Latencies, OrRefused, Scale, State, Suite, Unit, temporary_directory};
@@ -82,8 +82,8 @@ impl Particular for Loaded {
 /// The number of keys of a space.
 pub fn stored(ours: &Ours, space: Space) -> u64 {
     let store = ours.database.store();
-    let snapshot = store.snapshot(Reach::Disk).or_refused();
-    let (mut scan, mut keys) = (store.scan(space, &[], &[], &snapshot, Reach::Disk), 0);
+    let snapshot = store.snapshot(ReadTier::Disk).or_refused();
+    let (mut scan, mut keys) = (store.scan(space, &[], &[], &snapshot, ReadTier::Disk), 0);
     while scan.next().expect("a healthy store").is_some() {
         keys += 1;
     }

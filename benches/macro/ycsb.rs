@@ -15,7 +15,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use strata::encoding::{Record, key};
-use strata::storage::{Reach, Space};
+use strata::storage::{ReadTier, Space};
 use strata::transaction::Precondition;
 use strata_harness::distribution::{Inserted, Random, Scrambled, Zipfian};
 use strata_harness::{Found, Latencies, OrRefused, Scale, State, Stopwatch, Suite};
@@ -364,8 +364,8 @@ fn scanned(ours: &Ours, id: &str, limit: u64, answer: &mut Vec<u8>) -> u64 {
     key::record(table.id, id, &mut lower);
     key::record(table.id + 1, "", &mut upper);
     answer.clear();
-    let snapshot = store.snapshot(Reach::Disk).or_refused();
-    let mut scan = store.scan(Space::Records, &lower, &upper, &snapshot, Reach::Disk);
+    let snapshot = store.snapshot(ReadTier::Disk).or_refused();
+    let mut scan = store.scan(Space::Records, &lower, &upper, &snapshot, ReadTier::Disk);
     while found < limit
         && let Some((_, bytes)) = scan.next().expect("a healthy store")
     {

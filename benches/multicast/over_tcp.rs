@@ -112,7 +112,7 @@ impl Serving {
     }
 }
 
-/// Bare hyper with as many open answers.
+/// Bare hyper with as many open responses.
 struct Open {
     ends: Mutex<Option<Ends>>,
     bare: Bare,
@@ -133,7 +133,7 @@ impl Open {
         raise_descriptors();
         let bare = Bare::serve(devices.raw(), |_| {
             let hall = Rc::<RefCell<Hall>>::default();
-            service_fn(move |request: Request<Incoming>| answer(Rc::clone(&hall), request))
+            service_fn(move |request: Request<Incoming>| respond(Rc::clone(&hall), request))
         });
         let ends = Ends::connect(bare.address, devices, reached);
         Self { ends: Mutex::new(Some(ends)), bare }
@@ -206,7 +206,7 @@ fn event<'b>(stream: &mut TcpStream, buffer: &'b mut [u8]) -> &'b [u8] {
     &buffer[..filled]
 }
 
-/// The open answers of the floor.
+/// The open responses of the floor.
 #[derive(Default)]
 struct Hall {
     queues: Vec<Rc<RefCell<Queue>>>,
@@ -221,13 +221,13 @@ struct Queue {
     wake: Option<Waker>,
 }
 
-/// The body of an answer: texts as they come, or one text.
+/// The body of a response: texts as they come, or one text.
 enum Reply {
     Texts(Rc<RefCell<Hall>>, Rc<RefCell<Queue>>),
     One(Option<Bytes>),
 }
 
-async fn answer(hall: Rc<RefCell<Hall>>, request: Request<Incoming>) -> Result<Response<Reply>, Infallible> {
+async fn respond(hall: Rc<RefCell<Hall>>, request: Request<Incoming>) -> Result<Response<Reply>, Infallible> {
     if request.method() == Method::GET {
         let queue = Rc::<RefCell<Queue>>::default();
         queue.borrow_mut().texts.push_back(text(&Message::Progress));

@@ -10,7 +10,7 @@ use http::Uri;
 use strata::config::Config;
 use strata::handlers;
 use strata::server::Server;
-use strata::static_files::{Answer, Content, Options, Site};
+use strata::static_files::{Content, Options, Response, Site};
 use strata_harness::{State, ThreadClock, memory_directory, temporary_directory};
 use tempfile::TempDir;
 
@@ -109,9 +109,9 @@ pub fn uri(path: &str) -> Uri {
     path.parse().expect("a path")
 }
 
-/// The bytes of an answer from memory.
-pub fn bytes(answer: Option<handlers::Result<Answer>>) -> Bytes {
-    match answer.expect("a file has this path").expect("it can be read").into_body() {
+/// The bytes of a response from memory.
+pub fn bytes(response: Option<handlers::Result<Response>>) -> Bytes {
+    match response.expect("a file has this path").expect("it can be read").into_body() {
         Content::Memory(bytes) => bytes,
         Content::Disk(_) => panic!("all files are in memory"),
     }

@@ -7,7 +7,7 @@ use crate::encoding::{Record, key, url};
 use crate::error::Result;
 use crate::indexes;
 use crate::schema::Table;
-use crate::storage::{Reach, Snapshot, Space};
+use crate::storage::{ReadTier, Snapshot, Space};
 use crate::transaction::Database;
 
 /// Reads all records with blobs and all blobs, and describes every disagreement, at most a hundred of them. An empty result means that each
@@ -17,13 +17,13 @@ use crate::transaction::Database;
 /// What the engine returns. A damaged chunk is a disagreement, not an error; a damaged record is skipped, because
 /// [`Database::disagreements`] reports it.
 pub fn disagreements(database: &Database) -> Result<Vec<String>> {
-    let (snapshot, mut found) = (database.store().snapshot(Reach::Disk)?, Vec::new());
+    let (snapshot, mut found) = (database.store().snapshot(ReadTier::Disk)?, Vec::new());
     let under_way = under_way(database, &snapshot)?;
     for table in &database.schema().tables {
         let mut expected = expected(database, table, &snapshot, &mut found)?;
         let mut blob = FoundUpload::default();
         let (lower, upper) = (table.id.to_be_bytes(), (table.id + 1).to_be_bytes());
-        let mut keys = database.store().scan(Space::Blobs, &lower, &upper, &snapshot, Reach::Disk);
+        let mut keys = database.store().scan(Space::Blobs, &lower, &upper, &snapshot, ReadTier::Disk);
         while let Some((key, value)) = keys.next()? {
             let Some((_, upload, chunk)) = key::parts_of_blob(key) else {
                 found.push(format!("invalid key: {}", key.escape_ascii()));
@@ -52,7 +52,7 @@ pub fn disagreements(database: &Database) -> Result<Vec<String>> {
 /// Returns the uploads to skip, as table and number.
 fn under_way(database: &Database, snapshot: &Snapshot<'_>) -> Result<BTreeSet<(u32, u64)>> {
     let (lower, upper) = (key::UPLOADS, 1u32.to_be_bytes());
-    let mut list = database.store().scan(Space::Blobs, &lower, &upper, snapshot, Reach::Disk);
+    let mut list = database.store().scan(Space::Blobs, &lower, &upper, snapshot, ReadTier::Disk);
     let mut uploads = BTreeSet::new();
     while let Some((key, _)) = list.next()? {
         uploads.extend(key::parts_of_blob(&key[lower.len()..]).map(|(table, upload, _)| (table, upload)));

@@ -22,7 +22,7 @@ self_cell!(
 
 impl OwnedSnapshot {
     fn of(database: &Database) -> Result<Self> {
-        Self::try_new(database.clone(), |database| database.store().snapshot(database.reach()))
+        Self::try_new(database.clone(), |database| database.store().snapshot(database.tier()))
     }
 }
 
@@ -46,11 +46,11 @@ impl Reader {
     pub fn open(database: &Database, table: &Table, id: &str, attribute: usize) -> Result<Option<Self>> {
         database.check_issued(table)?;
         table.attribute_at(attribute)?;
-        let (snapshot, reach) = (OwnedSnapshot::of(database)?, database.reach());
+        let (snapshot, tier) = (OwnedSnapshot::of(database)?, database.tier());
         let mut record = Vec::with_capacity(4 + id.len());
         key::record(table.id, id, &mut record);
         let get = |space, key: &[u8]| {
-            let values = database.store().multi_get(space, &[key], snapshot.borrow_dependent(), reach)?;
+            let values = database.store().multi_get(space, &[key], snapshot.borrow_dependent(), tier)?;
             Ok::<_, Error>(values.into_iter().next().flatten())
         };
         let Some(record) = get(Space::Records, &record)? else { return Ok(None) };
@@ -132,7 +132,7 @@ impl Reader {
         let key = |chunk: u64| key::chunk(self.table, self.upload, chunk as u32);
         let keys: Vec<_> = chunks.map(key).collect();
         let get = |snapshot: &OwnedSnapshot| {
-            database.store().multi_get(Space::Blobs, &keys, snapshot.borrow_dependent(), database.reach())
+            database.store().multi_get(Space::Blobs, &keys, snapshot.borrow_dependent(), database.tier())
         };
         let Some(held) = &self.snapshot else { return get(&OwnedSnapshot::of(database)?) };
         let new = OwnedSnapshot::of(database)?;

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::*;
 use crate::encoding::url;
 use crate::schema::Schema;
-use crate::storage::{Batch, Options, Reach};
+use crate::storage::{Batch, Options, ReadTier};
 
 const SDL: &str = "type Photo @table { id: ID! @primaryKey title: String picture: Blob sound: Blob updated: Int @updatedTime } \
                    type Deed @table(durability: \"strong\") { id: ID! @primaryKey scan: Blob }";
@@ -459,7 +459,7 @@ fn a_truncation_ends_uploads_that_are_under_way() {
 fn damage(database: &Database, chunk: u32) {
     let upload = database.read(photo(database), "a b").unwrap().unwrap().upload(PICTURE).unwrap();
     let key = key::chunk(photo(database).id, upload, chunk);
-    let mut stored = database.store().get(Space::Blobs, &key, Reach::Disk).unwrap().unwrap().to_vec();
+    let mut stored = database.store().get(Space::Blobs, &key, ReadTier::Disk).unwrap().unwrap().to_vec();
     stored[1000] ^= 1;
     let mut batch = Batch::default();
     database.store().put(&mut batch, Space::Blobs, &key, &stored);

@@ -71,7 +71,7 @@ impl Upload {
             return Err(Error::invalid(format!("the media type is longer than {MEDIA_TYPE_BYTES} bytes")));
         }
         let record = database.read(table, id)?.ok_or_else(|| no_record(table, id))?;
-        let get = |key: &[u8]| database.store().get(Space::Blobs, key, database.reach());
+        let get = |key: &[u8]| database.store().get(Space::Blobs, key, database.tier());
         admit(table, record.upload(attribute), &expected, get)?;
         let position = database.schema().tables.iter().position(|known| known.id == table.id);
         let mut tag = XxHash3_64::new();

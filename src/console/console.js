@@ -110,9 +110,9 @@ async function run(page) {
   const query = byId("query").value;
   byId("result").setAttribute("aria-busy", "true");
   try {
-    const answer = await (page ? ask(page, { signal }) : askQuery(table, query, signal));
+    const response = await (page ? ask(page, { signal }) : askQuery(table, query, signal));
     showRefusal();
-    showResult(table, answer, page);
+    showResult(table, response, page);
     if (!page) await explain(table, query, signal);
   } catch (error) {
     if (error.name === "AbortError") return;

@@ -77,10 +77,11 @@ async function send() {
   button.disabled = true;
   byId("receipt").setAttribute("aria-busy", "true");
   try {
-    const answer = await ask(`/${encodeURIComponent(to.name)}/multicast?${text}`, { method: "POST", body: byId("message").value, headers });
+    const path = `/${encodeURIComponent(to.name)}/multicast?${text}`;
+    const response = await ask(path, { method: "POST", body: byId("message").value, headers });
     if (to !== table) return;
     showProblem(byId("multicast-problem"), byId("targets"));
-    showReceipt(to, answer);
+    showReceipt(to, response);
   } catch (error) {
     if (to !== table) return;
     byId("receipt").hidden = true;

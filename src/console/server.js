@@ -1,8 +1,8 @@
-// What the pages know of the server: its address, whether it is well, its tables, and its answers.
+// What the pages know of the server: its address, whether it is well, its tables, and its responses.
 
 import { bytes } from "./elements.js";
 
-/** Longer answers are not read: they help nobody and fill the memory of the page. */
+/** Longer responses are not read: they help nobody and fill the memory of the page. */
 const MOST_BYTES = 8 << 20;
 
 /** Shows in the bar which server this is and whether it can read and write. */
@@ -21,9 +21,9 @@ export async function showServer() {
 
 /** The tables as `/_tables` has them. */
 export async function servedTables() {
-  const answer = await fetch("/_tables");
-  if (!answer.ok) throw new Error(`/_tables: ${answer.status}`);
-  return answer.json();
+  const response = await fetch("/_tables");
+  if (!response.ok) throw new Error(`/_tables: ${response.status}`);
+  return response.json();
 }
 
 /** A number as the server wrote it: JavaScript would lose digits of long integers. */
@@ -54,7 +54,7 @@ export function written(value, indent = "", step = "") {
 
 export const plain = (value) => (value instanceof Digits ? Number(value.text) : value);
 
-/** A refusal of the server, or why there is no answer. */
+/** A refusal of the server, or why there is no response. */
 class Refusal extends Error {
   constructor(problem) {
     super(problem.detail ?? problem.title);
@@ -62,9 +62,9 @@ class Refusal extends Error {
   }
 }
 
-/** The text of an answer, if it is not too long. */
-async function textOf(answer) {
-  const [decoder, reader] = [new TextDecoder(), answer.body.getReader()];
+/** The text of a response, if it is not too long. */
+async function textOf(response) {
+  const [decoder, reader] = [new TextDecoder(), response.body.getReader()];
   let [text, length] = ["", 0];
   for (;;) {
     const { done, value } = await reader.read();
@@ -81,26 +81,26 @@ async function textOf(answer) {
 /** Asks, and says what came and how long it took. */
 export async function ask(path, options) {
   const began = performance.now();
-  const answer = await fetch(path, { ...options, headers: { accept: "application/json", ...options?.headers }, cache: "no-store" });
+  const response = await fetch(path, { ...options, headers: { accept: "application/json", ...options?.headers }, cache: "no-store" });
   const waited = performance.now() - began;
-  const { text, length } = await textOf(answer);
+  const { text, length } = await textOf(response);
   const took = performance.now() - began;
-  if (!answer.ok) {
-    let problem = { title: `${answer.status} ${answer.statusText}` };
+  if (!response.ok) {
+    let problem = { title: `${response.status} ${response.statusText}` };
     try {
       problem = JSON.parse(text);
     } catch { /* the status says it */ }
     throw new Refusal(problem);
   }
-  const next = /<([^>]*)>;\s*rel="next"/.exec(answer.headers.get("link") ?? "")?.[1];
+  const next = /<([^>]*)>;\s*rel="next"/.exec(response.headers.get("link") ?? "")?.[1];
   return { value: parsed(text), next, length, waited, took };
 }
 
 /** When the record at a path ends, by the clock of this page; without a tag, there is none any more. */
 export async function endOf(path) {
-  const answer = await fetch(path, { method: "HEAD", cache: "no-store" });
-  if (!answer.ok && answer.status !== 404) throw new Error(`${answer.status}`);
-  const sunset = answer.headers.get("sunset");
-  const left = Date.parse(sunset) - Date.parse(answer.headers.get("date")); // Both by the clock of the server.
-  return { ends: sunset === null ? undefined : performance.now() + left, etag: answer.ok ? answer.headers.get("etag") : undefined };
+  const response = await fetch(path, { method: "HEAD", cache: "no-store" });
+  if (!response.ok && response.status !== 404) throw new Error(`${response.status}`);
+  const sunset = response.headers.get("sunset");
+  const left = Date.parse(sunset) - Date.parse(response.headers.get("date")); // Both by the clock of the server.
+  return { ends: sunset === null ? undefined : performance.now() + left, etag: response.ok ? response.headers.get("etag") : undefined };
 }

@@ -92,7 +92,7 @@ async function look() {
   await showEvents(stream);
 }
 
-/** Looks now; what is shown stays where there is no answer. */
+/** Looks now; what is shown stays where there is no response. */
 async function refresh() {
   try {
     await look();

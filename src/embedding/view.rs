@@ -4,7 +4,7 @@ use super::database::Database;
 use super::record::Record;
 use super::table::Table;
 use crate::error::{Error, Result};
-use crate::storage::{Reach, Snapshot};
+use crate::storage::{ReadTier, Snapshot};
 
 /// All tables as they are when it is made: whatever is written later, reads and queries of one view fit each other. It is cheap to make; as
 /// long as it lives, the engine keeps every version of a record that it sees, so one that stays for minutes under writes costs disk space
@@ -42,7 +42,7 @@ impl std::fmt::Debug for View<'_> {
 
 impl<'d> View<'d> {
     pub(super) fn of(database: &'d Database) -> Self {
-        Self { database, snapshot: database.inner().store().snapshot(Reach::Disk) }
+        Self { database, snapshot: database.inner().store().snapshot(ReadTier::Disk) }
     }
 
     /// Returns the snapshot, which a remote database may not have given.

@@ -1,11 +1,11 @@
-//! Executes an operation and builds its answer: `data` as bytes, failures in `errors`, the cursors of truncated lists in `extensions.next`.
+//! Executes an operation and builds its response: `data` as bytes, failures in `errors`, the cursors of truncated lists in
+//! `extensions.next`.
 //!
 //! The root fields of a query are read one after the other, each from its own snapshot; those of a mutation are executed in order, each in
 //! its own transaction. A field that fails is null and does not affect the others.
 
 use std::borrow::Cow;
 
-use async_graphql::Response;
 use async_graphql_parser::Pos;
 use async_graphql_value::{ConstValue, Name, Value as Input};
 use bytes::Bytes;
@@ -17,16 +17,16 @@ use super::variables::Variables;
 use super::{Fault, Transport};
 use crate::encoding::{Record, Value};
 use crate::error::{Error, Place};
-use crate::handlers::{Answer, Failure, JSON, with_body};
+use crate::handlers::{Failure, JSON, Response, with_body};
 use crate::query::{Limits, Query, Selection};
 use crate::schema::Table;
-use crate::storage::Reach;
+use crate::storage::ReadTier;
 use crate::transaction::{Database, Precondition};
 
-/// Maximum length of an answer, in bytes: it is built in memory before it is sent.
-const ANSWER_BYTES: usize = 64 << 20;
+/// Maximum length of a response, in bytes: it is built in memory before it is sent.
+const RESPONSE_BYTES: usize = 64 << 20;
 
-/// Media type of answers to clients that accept it.
+/// Media type of responses to clients that accept it.
 const GRAPHQL_JSON: HeaderValue = HeaderValue::from_static("application/graphql-response+json");
 
 /// An element of `errors`.
@@ -58,8 +58,8 @@ struct Extensions {
     position: Option<usize>,
 }
 
-/// Returns the answer to a request that is not executed.
-pub(super) fn refusal(faults: &[Fault], transport: Transport) -> Answer {
+/// Returns the response to a request that is not executed.
+pub(super) fn refusal(faults: &[Fault], transport: Transport) -> Response {
     let errors: Vec<ResponseError<'_>> = faults
         .iter()
         .map(|fault| ResponseError {
@@ -70,10 +70,10 @@ pub(super) fn refusal(faults: &[Fault], transport: Transport) -> Answer {
         })
         .collect();
     let status = if transport.strict { StatusCode::BAD_REQUEST } else { StatusCode::OK };
-    answer(status, transport, [b"{\"errors\":".as_slice(), &json(&errors), b"}"].concat())
+    respond(status, transport, [b"{\"errors\":".as_slice(), &json(&errors), b"}"].concat())
 }
 
-fn answer(status: StatusCode, transport: Transport, body: Vec<u8>) -> Answer {
+fn respond(status: StatusCode, transport: Transport, body: Vec<u8>) -> Response {
     with_body(status, if transport.strict { GRAPHQL_JSON } else { JSON }, Bytes::from(body))
 }
 
@@ -81,7 +81,7 @@ fn json(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).expect("texts and numbers are JSON")
 }
 
-/// Executes an operation; `introspected` holds the answers to its introspection fields.
+/// Executes an operation; `introspected` holds the response to its introspection fields.
 ///
 /// # Errors
 /// `WouldBlock` on a database that answers from memory.
@@ -90,9 +90,9 @@ pub(super) fn run(
     limits: &Limits,
     operation: &Operation,
     variables: &Variables,
-    introspected: Option<Response>,
+    introspected: Option<async_graphql::Response>,
     transport: Transport,
-) -> Result<Answer, Failure> {
+) -> Result<Response, Failure> {
     let (mut data, mut errors, mut next) = (b"{\"data\":{".to_vec(), Vec::new(), Vec::new());
     let mut is_first = true;
     for root in &operation.roots {
@@ -105,7 +105,7 @@ pub(super) fn run(
         let mut field = Field { database, limits, variables, data: &mut data, next: None };
         match field.run(root, select, introspected.as_ref()) {
             Ok(()) => next.extend(field.next.map(|cursor| (root.key.as_str(), cursor))),
-            Err(Failure::Error(Error::WouldBlock)) if database.reach() == Reach::Memory => {
+            Err(Failure::Error(Error::WouldBlock)) if database.tier() == ReadTier::Memory => {
                 return Err(Error::WouldBlock.into());
             }
             Err(failure) => {
@@ -128,7 +128,7 @@ pub(super) fn run(
         data.push(b'}');
     }
     data.push(b'}');
-    Ok(answer(StatusCode::OK, transport, data))
+    Ok(respond(StatusCode::OK, transport, data))
 }
 
 fn response_error(failure: Failure, root: &Root) -> ResponseError<'_> {
@@ -161,14 +161,19 @@ struct Field<'r> {
     database: &'r Database,
     limits: &'r Limits,
     variables: &'r Variables,
-    /// The answer; the value of this field is appended.
+    /// The response; the value of this field is appended.
     data: &'r mut Vec<u8>,
     /// Cursor of the next page of its list.
     next: Option<String>,
 }
 
 impl Field<'_> {
-    fn run(&mut self, root: &Root, select: Selection, introspected: Option<&Response>) -> Result<(), Failure> {
+    fn run(
+        &mut self,
+        root: &Root,
+        select: Selection,
+        introspected: Option<&async_graphql::Response>,
+    ) -> Result<(), Failure> {
         let (verb, table, arguments) = match &root.call {
             Call::Typename(name) => {
                 self.data.extend_from_slice(format!("\"{name}\"").as_bytes());
@@ -265,12 +270,12 @@ impl Field<'_> {
         Ok(())
     }
 
-    /// Appends the text of a record to the answer, if there is room.
+    /// Appends the text of a record to the response, if there is room.
     fn append(&mut self, text: &[u8]) -> crate::error::Result<()> {
-        if self.data.len() + text.len() > ANSWER_BYTES {
+        if self.data.len() + text.len() > RESPONSE_BYTES {
             return Err(Error::invalid(format!(
                 "the response exceeds {} MiB: request fewer records",
-                ANSWER_BYTES >> 20
+                RESPONSE_BYTES >> 20
             )));
         }
         self.data.extend_from_slice(text);

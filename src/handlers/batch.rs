@@ -6,7 +6,7 @@
 //!                {"method":"GET","path":"/Product/chair"}]}
 //! {"results":[{"status":201,"location":"/Product/..","etag":"..","body":{..}},{"status":200,"etag":"..","body":{..}},{"status":200,..}]}
 //! ```
-//! An operation is equivalent to the request with its method and path, and its result to the answer; it sees the writes of the operations
+//! An operation is equivalent to the request with its method and path, and its result to the response; it sees the writes of the operations
 //! before it. An operation whose request would be answered with an error fails the batch with that error, at a pointer to the operation.
 //! An operation on a stream appends one event, or commits offsets of a consumer group; a duplicate event is no failure.
 //! The operations are executed by `transaction` and `streams`: nothing here writes records itself.
@@ -24,7 +24,7 @@ use super::headers::{Validator, expected, matching};
 use super::media::Format;
 use super::problem::{Failure, Result};
 use super::record::{location, no_record};
-use super::response::{Answer, JSON, with_body};
+use super::response::{JSON, Response, with_body};
 use super::streams;
 use crate::encoding::{Fields, body::parse_object};
 use crate::error::{Error, Place};
@@ -32,8 +32,8 @@ use crate::schema::{Schema, Stream, Table};
 use crate::streams::{Appends, Event, Streams, parse_offsets};
 use crate::transaction::{Database, Owned, Precondition, Transaction};
 
-/// The maximum total size of the records in an answer, in bytes.
-const ANSWERED_BYTES: usize = 64 << 20;
+/// The maximum total size of the records in a response, in bytes.
+const RESPONSE_BYTES: usize = 64 << 20;
 
 /// The resource named by the path of an operation.
 pub enum Target<'t> {
@@ -124,21 +124,21 @@ pub fn batch<'b>(
     format: Format,
     most: usize,
     resolve: impl Fn(&str) -> Result<Target<'b>>,
-) -> Result<Answer> {
+) -> Result<Response> {
     if expected(headers)? != Precondition::None {
         return Err(Error::invalid("set preconditions on the operations, as ifMatch").into());
     }
     let operations = read(body, most, resolve)?;
     let at = Cell::new(None);
     let outcomes = streams.transact(database, |transaction, appends| {
-        let (mut outcomes, mut answered_bytes) = (Vec::with_capacity(operations.len()), 0);
+        let (mut outcomes, mut response_bytes) = (Vec::with_capacity(operations.len()), 0);
         for (number, operation) in operations.iter().enumerate() {
             at.set(Some(number));
             let outcome = operation.run(streams, transaction, appends)?;
-            answered_bytes += outcome.shown.bytes();
-            if answered_bytes > ANSWERED_BYTES {
+            response_bytes += outcome.shown.bytes();
+            if response_bytes > RESPONSE_BYTES {
                 let detail =
-                    format!("the records of the answer exceed {} MiB: send several batches", ANSWERED_BYTES >> 20);
+                    format!("the records of the answer exceed {} MiB: send several batches", RESPONSE_BYTES >> 20);
                 return Err(Error::invalid(detail));
             }
             outcomes.push(outcome);
@@ -163,7 +163,7 @@ pub fn batch<'b>(
         }
         (_, other) => other.into(),
     })?;
-    answer(database.schema(), &operations, outcomes, format)
+    respond(database.schema(), &operations, outcomes, format)
 }
 
 /// Prepends the pointer to an operation, and to a member of it, to the pointer of its failure.
@@ -284,7 +284,7 @@ impl<'b> Verb<'b> {
             Self::Replace(id, fields, expected) => match transaction.replace(id, fields.clone(), expected) {
                 Ok((record, true)) => (StatusCode::CREATED, record),
                 Ok((record, false)) => (StatusCode::OK, record),
-                // Without the precondition the answer would not be 404, as for PUT.
+                // Without the precondition the response would not be 404, as for PUT.
                 Err(Error::NotFound { .. }) if *expected != Precondition::None => return Err(Error::Stale),
                 Err(other) => return Err(other),
             },
@@ -299,7 +299,12 @@ impl<'b> Verb<'b> {
 }
 
 /// Returns the results of all operations in order.
-fn answer(schema: &Schema, operations: &[Operation<'_>], outcomes: Vec<Outcome<'_>>, format: Format) -> Result<Answer> {
+fn respond(
+    schema: &Schema,
+    operations: &[Operation<'_>],
+    outcomes: Vec<Outcome<'_>>,
+    format: Format,
+) -> Result<Response> {
     let bytes = outcomes.iter().map(|Outcome { shown, .. }| shown.bytes() + 128);
     let mut json = Vec::with_capacity(bytes.sum());
     json.extend_from_slice(b"{\"results\":[");

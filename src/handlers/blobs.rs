@@ -11,7 +11,7 @@ use http::header::{
     ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG,
     LOCATION, VARY,
 };
-use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::coding::accepts_plain;
 use super::fields::{members, single};
@@ -19,13 +19,13 @@ use super::headers::{Validator, expected};
 use super::problem::{Failure, Result};
 use super::ranges::{RangeSpec, is_known, is_stale, range};
 use super::record::no_record;
-use super::response::{Answer, empty};
+use super::response::{Response, empty};
 use crate::blobs::{self, Reader, Upload, Uploaded};
 use crate::error::Error;
 use crate::schema::Table;
 use crate::transaction::Database;
 
-/// The body of an answer.
+/// The body of a response.
 pub struct Content {
     /// Its first piece.
     pub first: Bytes,
@@ -33,8 +33,8 @@ pub struct Content {
     pub rest: Option<Reader>,
 }
 
-/// `GET /T/{id}/{blob}`: 200 or 206 and the bytes, or 304 if the client has a current copy. The answer to HEAD has the length of the whole
-/// blob.
+/// `GET /T/{id}/{blob}`: 200 or 206 and the bytes, or 304 if the client has a current copy. The response to HEAD has the length of the
+/// whole blob.
 ///
 /// # Errors
 /// 404 if there is no such record or blob; 406 for `Accept-Encoding`; 412 for `If-Match`; 416 for an unsatisfiable range; errors of the database.
@@ -53,37 +53,37 @@ pub fn read(
     if is_stale(headers, &etag) {
         return Err(Error::Stale.into());
     }
-    let mut answer = Response::new(Content { first: Bytes::new(), rest: None });
-    answer.headers_mut().insert(ETAG, etag.clone());
-    answer.headers_mut().insert(VARY, HeaderValue::from_static("sec-fetch-dest"));
+    let mut response = Response::new(Content { first: Bytes::new(), rest: None });
+    response.headers_mut().insert(ETAG, etag.clone());
+    response.headers_mut().insert(VARY, HeaderValue::from_static("sec-fetch-dest"));
     if is_known(headers, &etag) {
-        *answer.status_mut() = StatusCode::NOT_MODIFIED;
-        return Ok(answer);
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        return Ok(response);
     }
     let media_type = HeaderValue::from_str(reader.media_type())
         .map_err(|error| Error::storage("cannot send the media type of a blob", error))?;
-    let fields = answer.headers_mut();
+    let fields = response.headers_mut();
     fields.insert(CONTENT_TYPE, media_type);
     fields.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     fields.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
     let length_bytes = reader.length_bytes();
     if head {
         fields.insert(CONTENT_LENGTH, HeaderValue::from(length_bytes));
-        return Ok(answer);
+        return Ok(response);
     }
     match range(headers, length_bytes, &etag) {
         RangeSpec::All => {}
         RangeSpec::Part(part) => {
             let of = format!("bytes {}-{}/{length_bytes}", part.start, part.end - 1);
             fields.insert(CONTENT_RANGE, HeaderValue::try_from(of).expect("digits and signs"));
-            *answer.status_mut() = StatusCode::PARTIAL_CONTENT;
+            *response.status_mut() = StatusCode::PARTIAL_CONTENT;
             reader.select(part);
         }
         RangeSpec::Nothing => return Err(Failure::Range { length_bytes }),
     }
     let first = Bytes::from(reader.next(database)?);
-    *answer.body_mut() = Content { first, rest: (reader.left_bytes() > 0).then_some(reader) };
-    Ok(answer)
+    *response.body_mut() = Content { first, rest: (reader.left_bytes() > 0).then_some(reader) };
+    Ok(response)
 }
 
 /// Begins `PUT /T/{id}/{blob}`, before its body is read.
@@ -108,23 +108,23 @@ pub fn begin(database: &Database, table: &Table, id: &str, attribute: usize, hea
 ///
 /// # Errors
 /// 404 if the record no longer exists; 412 for the precondition; errors of the database.
-pub fn finish(database: &Database, upload: &mut Upload) -> Result<Answer> {
+pub fn finish(database: &Database, upload: &mut Upload) -> Result<Response> {
     let Uploaded { tag, created } = upload.finish(database)?;
-    let mut answer = empty(if created { StatusCode::CREATED } else { StatusCode::NO_CONTENT });
-    answer.headers_mut().insert(ETAG, Validator::of_blob(tag).header());
+    let mut response = empty(if created { StatusCode::CREATED } else { StatusCode::NO_CONTENT });
+    response.headers_mut().insert(ETAG, Validator::of_blob(tag).header());
     if created {
         let location = HeaderValue::from_maybe_shared(Bytes::from(upload.path()))
             .map_err(|error| Error::storage("cannot encode the path of the blob", error))?;
-        answer.headers_mut().insert(LOCATION, location);
+        response.headers_mut().insert(LOCATION, location);
     }
-    Ok(answer)
+    Ok(response)
 }
 
 /// `DELETE /T/{id}/{blob}`: 204.
 ///
 /// # Errors
 /// 404 if there is no such record or blob; 412 for the precondition; errors of the database.
-pub fn remove(database: &Database, table: &Table, id: &str, attribute: usize, headers: &HeaderMap) -> Result<Answer> {
+pub fn remove(database: &Database, table: &Table, id: &str, attribute: usize, headers: &HeaderMap) -> Result<Response> {
     blobs::remove(database, table, id, attribute, &expected(headers)?)?;
     Ok(empty(StatusCode::NO_CONTENT))
 }

@@ -1,6 +1,6 @@
-//! Content codings (RFC 9110, sections 8.4.1 and 12.5.3): negotiation and compression of answers.
+//! Content codings (RFC 9110, sections 8.4.1 and 12.5.3): negotiation and compression of responses.
 //!
-//! Levels are chosen for speed: an answer is compressed for a single use, on a thread that others wait for. Short answers are sent
+//! Levels are chosen for speed: a response is compressed for a single use, on a thread that others wait for. Short responses are sent
 //! uncompressed, since the headers of a coding are as long as the saving. `ingress` chooses the thread; this module knows nothing of
 //! threads.
 //!
@@ -18,9 +18,9 @@ use zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer};
 use super::fields::{members, with_quality};
 use super::headers::Validator;
 use super::problem::{Failure, Result};
-use super::response::Answer;
+use super::response::Response;
 
-/// The maximum length of an answer that is sent uncompressed, in bytes.
+/// The maximum length of a response that is sent uncompressed, in bytes.
 const PLAIN_BYTES: usize = 1 << 10;
 
 /// A content coding.
@@ -86,7 +86,7 @@ impl AcceptEncoding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AcceptedCoding {
     best: Option<Coding>,
-    /// Whether a short answer may be sent uncompressed.
+    /// Whether a short response may be sent uncompressed.
     or_plain: bool,
 }
 
@@ -121,13 +121,13 @@ impl AcceptedCoding {
         }
     }
 
-    /// Returns the coding of an answer of `bytes` bytes.
+    /// Returns the coding of a response of `bytes` bytes.
     pub fn of_bytes(self, bytes: usize) -> Option<Coding> {
         let plain = bytes == 0 || (bytes <= PLAIN_BYTES && self.or_plain);
         self.best.filter(|_| !plain)
     }
 
-    /// Returns the coding of an answer that is sent in pieces.
+    /// Returns the coding of a response that is sent in pieces.
     pub fn of_pieces(self) -> Option<Coding> {
         self.best
     }
@@ -144,12 +144,12 @@ pub fn accepts_plain(headers: &HeaderMap) -> Result<()> {
     }
 }
 
-/// Compresses an answer, which becomes another representation with a validator of its own.
-pub fn coded(answer: Answer, coding: Coding) -> Answer {
-    let (mut head, body) = answer.into_parts();
+/// Compresses a response, which becomes another representation with a validator of its own.
+pub fn coded(response: Response, coding: Coding) -> Response {
+    let (mut head, body) = response.into_parts();
     let bytes = compressed(&body, coding);
     set_headers(&mut head.headers, coding);
-    Answer::from_parts(head, bytes)
+    Response::from_parts(head, bytes)
 }
 
 /// Compresses a content.
@@ -160,7 +160,7 @@ pub fn compressed(content: &[u8], coding: Coding) -> Bytes {
     Bytes::from(bytes)
 }
 
-/// Sets the headers of an answer for this coding.
+/// Sets the headers of a response for this coding.
 pub fn set_headers(headers: &mut HeaderMap, coding: Coding) {
     headers.insert(CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
     vary(Some(coding), headers);
@@ -169,7 +169,7 @@ pub fn set_headers(headers: &mut HeaderMap, coding: Coding) {
     }
 }
 
-/// Adds `Vary` to the headers of an answer if it has a coding.
+/// Adds `Vary` to the headers of a response if it has a coding.
 pub fn vary(coding: Option<Coding>, headers: &mut HeaderMap) {
     if coding.is_some() {
         headers.append(VARY, HeaderValue::from_static("accept-encoding"));
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn the_preferred_coding_and_none_for_short_answers() {
+    fn the_preferred_coding_and_none_for_short_responses() {
         let of = |value| {
             AcceptedCoding::accepted(&headers(value)).ok().map(|coded| [1024, 1025].map(|bytes| coded.of_bytes(bytes)))
         };
@@ -353,11 +353,11 @@ mod tests {
         }
         for coding in Coding::ALL {
             for part in [&text[..1], &text[..5000], &text] {
-                let answer = with_body(http::StatusCode::OK, JSON, Bytes::copy_from_slice(part));
-                let answer = coded(answer, coding);
-                assert_eq!(decoded(coding, answer.body()), part);
+                let response = with_body(http::StatusCode::OK, JSON, Bytes::copy_from_slice(part));
+                let response = coded(response, coding);
+                assert_eq!(decoded(coding, response.body()), part);
                 assert_eq!(
-                    (&answer.headers()[CONTENT_ENCODING], &answer.headers()[VARY]),
+                    (&response.headers()[CONTENT_ENCODING], &response.headers()[VARY]),
                     (&HeaderValue::from_static(coding.name()), &HeaderValue::from_static("accept-encoding"))
                 );
             }
@@ -370,9 +370,9 @@ mod tests {
     }
 
     #[test]
-    fn a_coded_answer_has_a_validator_of_its_own() {
-        let mut answer = with_body(http::StatusCode::OK, JSON, Bytes::from_static(b"{}"));
-        answer.headers_mut().insert(ETAG, HeaderValue::from_static("\"0123456789abcdef-cbor\""));
-        assert_eq!(coded(answer, Coding::Brotli).headers()[ETAG], "\"0123456789abcdef-cbor-br\"");
+    fn a_coded_response_has_a_validator_of_its_own() {
+        let mut response = with_body(http::StatusCode::OK, JSON, Bytes::from_static(b"{}"));
+        response.headers_mut().insert(ETAG, HeaderValue::from_static("\"0123456789abcdef-cbor\""));
+        assert_eq!(coded(response, Coding::Brotli).headers()[ETAG], "\"0123456789abcdef-cbor-br\"");
     }
 }

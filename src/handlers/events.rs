@@ -17,12 +17,12 @@ const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 
 pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// Returns the head of an answer with events, with this body.
+/// Returns the head of a response with events, with this body.
 pub fn event_stream<B>(body: B) -> Response<B> {
-    let mut answer = Response::new(body);
-    answer.headers_mut().insert(CONTENT_TYPE, EVENT_STREAM);
-    answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    answer
+    let mut response = Response::new(body);
+    response.headers_mut().insert(CONTENT_TYPE, EVENT_STREAM);
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
 }
 
 /// Checks that the client accepts events.
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(of("1-2-3-4").unwrap(), Some("1-2-3-4".parse().unwrap()));
         assert_eq!(last_event_id(&HeaderMap::new()).unwrap(), None);
         for wrong in ["", "7", "1-2-3-4, 1-2-3-4", "\u{e9}"] {
-            assert_eq!(of(wrong).unwrap_err().answer(None).status(), 400, "{wrong}");
+            assert_eq!(of(wrong).unwrap_err().respond(None).status(), 400, "{wrong}");
         }
     }
 }

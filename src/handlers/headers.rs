@@ -1,5 +1,5 @@
 //! Conditional requests and preferences: validators and preconditions (RFC 9110, sections 8.8.3 and 13), `Prefer` (RFC 7240); and the
-//! answers that have a validator.
+//! responses that have a validator.
 //!
 //! The common cases (no header, or one tag of ours) are decided by comparing bytes, without allocation.
 
@@ -11,7 +11,7 @@ use twox_hash::XxHash3_64;
 
 use super::fields::{members, names_tag_weakly};
 use super::problem::Result;
-use super::response::{Answer, JSON, empty, minimal, with_body};
+use super::response::{JSON, Response, empty, minimal, with_body};
 use crate::encoding::Record;
 use crate::error::Error;
 use crate::transaction::{Owned, Precondition};
@@ -182,27 +182,27 @@ pub fn of_one_record(headers: &HeaderMap) -> Result<()> {
     }
 }
 
-/// Returns an answer with a record and its `ETag`.
-pub fn with_record(status: StatusCode, validator: &Validator, json: Bytes) -> Answer {
-    let mut answer = with_body(status, JSON, json);
-    answer.headers_mut().insert(ETAG, validator.header());
-    answer
+/// Returns a response with a record and its `ETag`.
+pub fn with_record(status: StatusCode, validator: &Validator, json: Bytes) -> Response {
+    let mut response = with_body(status, JSON, json);
+    response.headers_mut().insert(ETAG, validator.header());
+    response
 }
 
 /// Returns 304, for a representation that the client already has.
-pub fn not_modified(validator: &Validator) -> Answer {
-    let mut answer = empty(StatusCode::NOT_MODIFIED);
-    answer.headers_mut().insert(ETAG, validator.header());
-    answer
+pub fn not_modified(validator: &Validator) -> Response {
+    let mut response = empty(StatusCode::NOT_MODIFIED);
+    response.headers_mut().insert(ETAG, validator.header());
+    response
 }
 
-/// Returns the answer to a write, with the resulting record unless the client prefers a minimal one.
-pub(super) fn written(status: StatusCode, record: Owned<'_>, headers: &HeaderMap) -> Answer {
+/// Returns the response to a write, with the resulting record unless the client prefers a minimal one.
+pub(super) fn written(status: StatusCode, record: Owned<'_>, headers: &HeaderMap) -> Response {
     let validator = Validator::of(&record);
     if prefers_minimal(headers) {
-        let mut answer = minimal(status);
-        answer.headers_mut().insert(ETAG, validator.header());
-        return answer;
+        let mut response = minimal(status);
+        response.headers_mut().insert(ETAG, validator.header());
+        return response;
     }
     with_record(status, &validator, record.into_json())
 }

@@ -11,11 +11,11 @@ use percent_encoding::utf8_percent_encode;
 
 use super::media::{Format, ListWriter};
 use super::problem::Result;
-use super::response::{Answer, JSON, with_body};
+use super::response::{JSON, Response, with_body};
 use crate::error::Error;
 use crate::query::{Cursor, Limits, NOT_IN_URL, Query};
 use crate::schema::Table;
-use crate::storage::Reach;
+use crate::storage::ReadTier;
 use crate::transaction::Database;
 
 /// The approximate size of the pieces in which a longer list is sent, in bytes.
@@ -28,24 +28,24 @@ const WHOLE_BYTES: usize = 16 << 20;
 ///
 /// # Errors
 /// 400 if more records would have to be sorted than fit in memory; errors of the database.
-pub fn list(database: &Database, table: &Table, query: &Query<'_>, format: Format) -> Result<Answer> {
+pub fn list(database: &Database, table: &Table, query: &Query<'_>, format: Format) -> Result<Response> {
     let mut before = Vec::new();
-    let answer = list_in_pieces(database, table, query, format, |piece| match database.reach() {
-        Reach::Memory => Err(Error::WouldBlock),
-        Reach::Disk => {
+    let response = list_in_pieces(database, table, query, format, |piece| match database.tier() {
+        ReadTier::Memory => Err(Error::WouldBlock),
+        ReadTier::Disk => {
             before.extend_from_slice(&piece);
             Ok(())
         }
     })?;
     if before.is_empty() {
-        return Ok(answer);
+        return Ok(response);
     }
-    before.extend_from_slice(answer.body());
-    Ok(answer.map(|_| Bytes::from(before)))
+    before.extend_from_slice(response.body());
+    Ok(response.map(|_| Bytes::from(before)))
 }
 
 /// Like [`list`], but passes a list longer than [`PIECE_BYTES`] to `send_chunk` in pieces, except for the last, which is the body of the
-/// answer. [`list_head`] returns the head to send before them.
+/// response. [`list_head`] returns the head to send before them.
 ///
 /// # Errors
 /// As [`list`], and 400 if the list is too long for its format; errors of `send_chunk`.
@@ -55,7 +55,7 @@ pub fn list_in_pieces(
     query: &Query<'_>,
     format: Format,
     mut send_chunk: impl FnMut(Vec<u8>) -> crate::error::Result<()>,
-) -> Result<Answer> {
+) -> Result<Response> {
     query.check(database, table)?;
     if query.explain {
         let explanation = query.explain(database, table)?;
@@ -71,36 +71,36 @@ pub fn list_in_pieces(
             _ if list.comes_in_pieces() => {
                 send_chunk(std::mem::replace(&mut piece, Vec::with_capacity(PIECE_BYTES + (PIECE_BYTES >> 3))))
             }
-            length => of_whole_list(length, database.reach()),
+            length => of_whole_list(length, database.tier()),
         }
     })?;
     list.end(shown.total, &mut piece)?;
-    let mut answer = list_head(format).map(|_| Bytes::from(piece));
+    let mut response = list_head(format).map(|_| Bytes::from(piece));
     if let Some(next) = shown.next {
-        answer.headers_mut().insert(LINK, link_to_next(table, query, &next));
+        response.headers_mut().insert(LINK, link_to_next(table, query, &next));
     }
-    Ok(answer)
+    Ok(response)
 }
 
 /// Checks the length of a list that has to be complete before it is sent.
-pub(super) fn of_whole_list(bytes: usize, reach: Reach) -> crate::error::Result<()> {
-    match reach {
-        Reach::Memory => Err(Error::WouldBlock),
-        Reach::Disk if bytes < WHOLE_BYTES => Ok(()),
-        Reach::Disk => Err(Error::invalid(format!(
+pub(super) fn of_whole_list(bytes: usize, tier: ReadTier) -> crate::error::Result<()> {
+    match tier {
+        ReadTier::Memory => Err(Error::WouldBlock),
+        ReadTier::Disk if bytes < WHOLE_BYTES => Ok(()),
+        ReadTier::Disk => Err(Error::invalid(format!(
             "a list in this media type begins with its length, so it has at most {} MiB: request fewer records, or another type",
             WHOLE_BYTES >> 20
         ))),
     }
 }
 
-/// Returns the head of the answer with a list.
-pub fn list_head(format: Format) -> Answer {
-    let mut answer = with_body(StatusCode::OK, JSON, Bytes::new());
+/// Returns the head of the response with a list.
+pub fn list_head(format: Format) -> Response {
+    let mut response = with_body(StatusCode::OK, JSON, Bytes::new());
     if format != Format::Json {
-        format.set_headers(answer.headers_mut());
+        format.set_headers(response.headers_mut());
     }
-    answer
+    response
 }
 
 /// Returns the `Link` value (RFC 8288) for the next page. A query that is too long for a URL has to be sent as a body, and the link has

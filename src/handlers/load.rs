@@ -1,8 +1,8 @@
 //! `POST /T` with one record per line (`application/x-ndjson`): a bulk load of any length.
 //!
 //! Each line is independent: it is created, or rejected without affecting the others. Received lines are committed in chunks, so that
-//! neither memory nor locks grow with the length of the load, and a load that is aborted leaves what was committed before. The answer comes
-//! at the end, with the numbers of created and rejected lines and the reasons of the first rejections.
+//! neither memory nor locks grow with the length of the load, and a load that is aborted leaves what was committed before. The response
+//! comes at the end, with the numbers of created and rejected lines and the reasons of the first rejections.
 //!
 //! A [`Load`] is fed by the code that reads the body, on a thread that may block. If it cannot continue (the engine is stalled, a key is
 //! locked), it returns an error without losing anything, and is called again with the rest.
@@ -14,7 +14,7 @@ use flate2::write::MultiGzDecoder;
 use http::StatusCode;
 use serde::Serialize;
 
-use super::response::{Answer, JSON, with_body};
+use super::response::{JSON, Response, with_body};
 use crate::error::{Error, Place, Result};
 use crate::schema::Table;
 use crate::transaction::Database;
@@ -151,7 +151,7 @@ impl Load {
     }
 
     /// Returns 200 and the outcome of the lines.
-    pub fn answer(&self) -> Answer {
+    pub fn respond(&self) -> Response {
         let body = serde_json::to_vec(&self.progress).expect("a structure of texts and numbers is JSON");
         with_body(StatusCode::OK, JSON, Bytes::from(body))
     }
@@ -271,14 +271,14 @@ mod tests {
         Database::open(folder.path(), schema, &storage::Options::default()).unwrap()
     }
 
-    /// Loads pieces and returns the answer.
+    /// Loads pieces and returns the response.
     fn load(database: &Database, is_compressed: bool, pieces: impl IntoIterator<Item = Vec<u8>>) -> serde_json::Value {
         let (mut load, table) = (Load::new(40, is_compressed), database.table("T").unwrap());
         for piece in pieces {
             load.take(database, table, &mut Bytes::from(piece)).unwrap();
         }
         load.finish(database, table).unwrap();
-        serde_json::from_slice(load.answer().body()).unwrap()
+        serde_json::from_slice(load.respond().body()).unwrap()
     }
 
     fn ids(database: &Database) -> Vec<String> {
@@ -307,17 +307,17 @@ mod tests {
         for pieces in [1, 2, 7, text.len()] {
             let folder = tempfile::tempdir().unwrap();
             let database = database(&folder);
-            let answer =
+            let response =
                 load(&database, false, text.as_bytes().chunks(text.len().div_ceil(pieces)).map(<[u8]>::to_vec));
-            assert_eq!((&answer["created"], &answer["failed"]), (&2.into(), &5.into()), "{answer}");
-            let errors: Vec<_> = answer["errors"]
+            assert_eq!((&response["created"], &response["failed"]), (&2.into(), &5.into()), "{response}");
+            let errors: Vec<_> = response["errors"]
                 .as_array()
                 .unwrap()
                 .iter()
                 .map(|error| (error["line"].as_u64().unwrap(), error["pointer"].as_str()))
                 .collect();
             assert_eq!(errors, [(3, Some("")), (4, Some("/id")), (5, Some("/sku")), (6, None), (7, Some("/m"))]);
-            assert!(answer["errors"][3]["detail"].as_str().unwrap().contains("at most 40 bytes"));
+            assert!(response["errors"][3]["detail"].as_str().unwrap().contains("at most 40 bytes"));
             assert_eq!(ids(&database), ["a", "f"]);
         }
     }
@@ -328,9 +328,9 @@ mod tests {
         let database = database(&folder);
         let text: String = (0..3500).map(|number| format!("{{\"id\":\"{:04}\"}}\n", number % 3000)).collect();
         let before = database.counters().writes;
-        let answer = load(&database, false, [text.into_bytes()]);
-        assert_eq!((&answer["created"], &answer["failed"]), (&3000.into(), &500.into()));
-        let errors = answer["errors"].as_array().unwrap();
+        let response = load(&database, false, [text.into_bytes()]);
+        assert_eq!((&response["created"], &response["failed"]), (&3000.into(), &500.into()));
+        let errors = response["errors"].as_array().unwrap();
         assert_eq!((errors.len(), &errors[0]["line"], ids(&database).len()), (100, &3001.into(), 3000));
         assert_eq!(database.counters().writes, before + 3, "one for each thousand, and none for what was refused");
     }
@@ -348,8 +348,8 @@ mod tests {
         let one = gzip((0..2000).map(|number| format!("{{\"id\":\"{number}\"}}\n")).collect());
         let two = gzip(format!("{}{{\"id\":\"last\"}}", " \n".repeat(1 << 20)));
         let whole = [one, two].concat();
-        let answer = load(&database, true, whole.chunks(777).map(<[u8]>::to_vec));
-        assert_eq!((&answer["created"], &answer["failed"]), (&2001.into(), &0.into()), "{answer}");
+        let response = load(&database, true, whole.chunks(777).map(<[u8]>::to_vec));
+        assert_eq!((&response["created"], &response["failed"]), (&2001.into(), &0.into()), "{response}");
         let (mut cut, table) = (Load::new(40, true), database.table("T").unwrap());
         let taken = cut.take(&database, table, &mut Bytes::from(whole[..whole.len() - 20].to_vec()));
         assert!(taken.and_then(|()| cut.finish(&database, table)).is_err(), "unexpected end");

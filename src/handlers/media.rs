@@ -1,6 +1,6 @@
 //! Media types: content negotiation, the syntax of bodies, and conversion from and to JSON.
 //!
-//! JSON is the internal form of records, lists and answers: the stored text is sent unchanged, and clients that request nothing else pay
+//! JSON is the internal form of records, lists and responses: the stored text is sent unchanged, and clients that request nothing else pay
 //! nothing. Other types are converted from that text after the handlers, and to it before them, so the handlers need not know them.
 //! Nothing below `handlers` interprets media types or content codings.
 //!
@@ -20,7 +20,7 @@ use super::coding::AcceptedCoding;
 use super::fields::{has_members, members, single, with_quality};
 use super::headers::Validator;
 use super::problem::{Failure, Result};
-use super::response::{Answer, JSON};
+use super::response::{JSON, Response};
 use crate::schema::{Schema, Table};
 pub use list::ListWriter;
 
@@ -44,9 +44,9 @@ pub enum Format {
     Csv,
 }
 
-/// The kind of content of an answer, which determines the available formats.
+/// The kind of content of a response, which determines the available formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AnswerKind {
+pub enum ResponseKind {
     /// A record, or another document.
     One,
     /// The records of a query.
@@ -55,7 +55,7 @@ pub enum AnswerKind {
     Json,
 }
 
-impl AnswerKind {
+impl ResponseKind {
     /// Returns the available formats; among those of equal quality, the first is preferred.
     pub fn formats(self) -> &'static [Format] {
         const ALL: [Format; 7] = [
@@ -89,14 +89,14 @@ impl Accepted {
     ///
     /// # Errors
     /// 406 if no available representation is acceptable.
-    pub fn negotiate(headers: &HeaderMap, kind: AnswerKind) -> Result<Self> {
+    pub fn negotiate(headers: &HeaderMap, kind: ResponseKind) -> Result<Self> {
         Ok(Self { format: Format::accepted(headers, kind)?, coded: AcceptedCoding::accepted(headers)? })
     }
 }
 
 impl Format {
     /// Returns the preferred format; the first among equals.
-    fn accepted(headers: &HeaderMap, kind: AnswerKind) -> Result<Self> {
+    fn accepted(headers: &HeaderMap, kind: ResponseKind) -> Result<Self> {
         let Some(first) = headers.get(ACCEPT) else { return Ok(Self::Json) };
         if matches!(first.as_bytes(), b"*/*" | b"application/json") {
             return Ok(Self::Json);
@@ -106,9 +106,9 @@ impl Format {
             return Ok(Self::Json);
         }
         let refused = match kind {
-            AnswerKind::One => FORMATS_OF_ONE,
-            AnswerKind::List => FORMATS_OF_LISTS,
-            AnswerKind::Json => "application/json",
+            ResponseKind::One => FORMATS_OF_ONE,
+            ResponseKind::List => FORMATS_OF_LISTS,
+            ResponseKind::Json => "application/json",
         };
         let qualities = kind.formats().iter().rev().map(|format| (format.quality(headers), *format));
         match qualities.max_by_key(|(quality, _)| *quality) {
@@ -117,7 +117,7 @@ impl Format {
         }
     }
 
-    /// Returns the same for an answer that turns out not to be a list.
+    /// Returns the same for a response that turns out not to be a list.
     ///
     /// # Errors
     /// 406 if the format is for lists only.
@@ -135,7 +135,7 @@ impl Format {
         quality(headers, self.names(), self.has_ints_as_text())
     }
 
-    /// Returns the names of its media type; the first is used in answers.
+    /// Returns the names of its media type; the first is used in responses.
     fn names(self) -> &'static [&'static str] {
         match self {
             Self::Json | Self::JsonIntsAsText => &["application/json"],
@@ -213,15 +213,15 @@ impl Format {
         }
     }
 
-    /// Converts a JSON answer into this format; leaves any other unchanged. `table`: the schema and table of its records, if any.
+    /// Converts a JSON response into this format; leaves any other unchanged. `table`: the schema and table of its records, if any.
     ///
     /// # Errors
     /// As [`Format::of_records`].
-    pub fn convert(self, answer: Answer, table: Option<(&Schema, &Table)>) -> Result<Answer> {
-        if self == Self::Json || answer.headers().get(CONTENT_TYPE) != Some(&JSON) {
-            return Ok(answer);
+    pub fn convert(self, response: Response, table: Option<(&Schema, &Table)>) -> Result<Response> {
+        if self == Self::Json || response.headers().get(CONTENT_TYPE) != Some(&JSON) {
+            return Ok(response);
         }
-        let (mut head, body) = answer.into_parts();
+        let (mut head, body) = response.into_parts();
         let body = match table {
             Some((schema, table)) => self.of_records(schema, table, &body)?,
             None => self.of_document(&body)?,
@@ -230,16 +230,16 @@ impl Format {
         if let Some(validator) = head.headers.get(ETAG).map(Validator::of_header) {
             head.headers.insert(ETAG, self.validator(validator).header());
         }
-        Ok(Answer::from_parts(head, Bytes::from(body)))
+        Ok(Response::from_parts(head, Bytes::from(body)))
     }
 
-    /// Sets the headers of an answer for this format.
+    /// Sets the headers of a response for this format.
     pub fn set_headers(self, headers: &mut HeaderMap) {
         headers.insert(CONTENT_TYPE, self.media_type());
         self.vary(headers);
     }
 
-    /// Adds `Vary` to the headers of an answer, unless it has the default format. The default needs none: its freshness lifetime is
+    /// Adds `Vary` to the headers of a response, unless it has the default format. The default needs none: its freshness lifetime is
     /// unspecified, so a cache revalidates it, and the validators differ.
     pub fn vary(self, headers: &mut HeaderMap) {
         if self != Self::Json {
@@ -266,7 +266,7 @@ pub(super) fn quality(headers: &HeaderMap, names: &[&str], has_ints_as_text: boo
     ranges.max().map_or(0, |(_, quality)| quality)
 }
 
-/// Returns the accepted answer to a GraphQL request: true for `application/graphql-response+json`, false for JSON.
+/// Returns the accepted response to a GraphQL request: true for `application/graphql-response+json`, false for JSON.
 ///
 /// # Errors
 /// 406 if neither is acceptable.
@@ -459,7 +459,7 @@ mod tests {
         pairs.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value))).collect()
     }
 
-    fn accepted(value: &'static str, kind: AnswerKind) -> Option<Format> {
+    fn accepted(value: &'static str, kind: ResponseKind) -> Option<Format> {
         Format::accepted(&headers(&[(ACCEPT, value)]), kind).ok()
     }
 
@@ -490,7 +490,7 @@ mod tests {
             "application/json;ints=number",
             "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
         ] {
-            for kind in [AnswerKind::One, AnswerKind::List] {
+            for kind in [ResponseKind::One, ResponseKind::List] {
                 assert_eq!(accepted(value, kind), Some(Format::Json), "{value}");
             }
         }
@@ -502,9 +502,13 @@ mod tests {
             "*/*;q=0.000",
             "application/problem+json",
         ] {
-            assert_eq!(accepted(value, AnswerKind::List), None, "{value}");
+            assert_eq!(accepted(value, ResponseKind::List), None, "{value}");
         }
-        assert_eq!(accepted("*/*, application/json;q=0.000", AnswerKind::One), Some(Format::Cbor), "anything but JSON");
+        assert_eq!(
+            accepted("*/*, application/json;q=0.000", ResponseKind::One),
+            Some(Format::Cbor),
+            "anything but JSON"
+        );
     }
 
     #[test]
@@ -526,7 +530,11 @@ mod tests {
             ("text/*, application/json;q=0.1", Some(Format::Json), Some(Format::Csv)),
             ("text/csv; header=present", None, Some(Format::Csv)),
         ] {
-            assert_eq!((accepted(value, AnswerKind::One), accepted(value, AnswerKind::List)), (one, list), "{value}");
+            assert_eq!(
+                (accepted(value, ResponseKind::One), accepted(value, ResponseKind::List)),
+                (one, list),
+                "{value}"
+            );
         }
     }
 

@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use super::fields::members;
 use super::headers::PREFER;
 use super::problem::Result;
-use super::response::{Answer, JSON, PREFERENCE_APPLIED, with_body};
+use super::response::{JSON, PREFERENCE_APPLIED, Response, with_body};
 use crate::error::{Error, Place};
 use crate::feed::Standing;
 use crate::multicast::Sending;
@@ -65,8 +65,8 @@ impl Preferences {
         Duration::from_secs(self.wait_s.unwrap_or(1))
     }
 
-    /// Says in an answer which of them were applied.
-    fn say(self, answer: &mut Answer) {
+    /// Says in a response which of them were applied.
+    fn say(self, response: &mut Response) {
         let mut applied = Vec::new();
         applied.extend(self.respond_async.then(|| "respond-async".to_owned()));
         if !self.respond_async {
@@ -75,7 +75,7 @@ impl Preferences {
         }
         if !applied.is_empty() {
             let value = HeaderValue::try_from(applied.join(", ")).expect("visible ASCII");
-            answer.headers_mut().insert(PREFERENCE_APPLIED, value);
+            response.headers_mut().insert(PREFERENCE_APPLIED, value);
         }
     }
 }
@@ -119,14 +119,14 @@ pub fn conditions<'q>(database: &Database, table: &Table, text: &'q str, limits:
     }
 }
 
-/// Returns the answer to a sender that waits for no subscriber.
-pub fn stored(sending: &Sending, preferences: Preferences) -> Answer {
+/// Returns the response to a sender that waits for no subscriber.
+pub fn stored(sending: &Sending, preferences: Preferences) -> Response {
     let body = format!("{{\"id\":\"{}\",\"targets\":{}}}", sending.id(), sending.targets());
-    answer(StatusCode::ACCEPTED, body, preferences)
+    respond(StatusCode::ACCEPTED, body, preferences)
 }
 
-/// Returns the answer that says who has taken the message.
-pub fn told(sending: &mut Sending, preferences: Preferences) -> Answer {
+/// Returns the response that says who has taken the message.
+pub fn told(sending: &mut Sending, preferences: Preferences) -> Response {
     let mut counted = [0; 4];
     sending.standings().for_each(|(_, standing)| counted[standing as usize] += 1);
     let [absent, failed, pending, delivered] = counted;
@@ -155,19 +155,19 @@ pub fn told(sending: &mut Sending, preferences: Preferences) -> Answer {
         body.push(']');
     }
     body.push('}');
-    answer(StatusCode::OK, body, preferences)
+    respond(StatusCode::OK, body, preferences)
 }
 
-/// Returns the answer to a request that repeats another one.
-pub fn repeated(id: &str, targets: u64) -> Answer {
+/// Returns the response to a request that repeats another one.
+pub fn repeated(id: &str, targets: u64) -> Response {
     let body = format!("{{\"id\":\"{id}\",\"targets\":{targets},\"repeated\":true}}");
     with_body(StatusCode::OK, JSON, Bytes::from(body))
 }
 
-fn answer(status: StatusCode, body: String, preferences: Preferences) -> Answer {
-    let mut answer = with_body(status, JSON, Bytes::from(body));
-    preferences.say(&mut answer);
-    answer
+fn respond(status: StatusCode, body: String, preferences: Preferences) -> Response {
+    let mut response = with_body(status, JSON, Bytes::from(body));
+    preferences.say(&mut response);
+    response
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The single mapping from failures to answers: a status and a problem (RFC 9457, `application/problem+json`).
+//! The single mapping from failures to responses: a status and a problem (RFC 9457, `application/problem+json`).
 //!
 //! A problem states what to correct and where; it discloses nothing reserved for the operator. A problem with status 500 has only the
 //! request id, under which the log has the cause.
@@ -12,7 +12,7 @@ use http::header::{
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::Serialize;
 
-use super::response::{ACCEPT_PATCH, Answer, with_body};
+use super::response::{ACCEPT_PATCH, Response, with_body};
 use crate::error::{Error, OffsetFault, Place, RemoteFault};
 use crate::pictures::{Fault, FaultKind};
 
@@ -21,7 +21,7 @@ pub const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/prob
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// The result of a handler. A failure is converted into an answer by [`Failure::answer`] once it is certain that the request will not be
+/// The result of a handler. A failure is converted into a response by [`Failure::respond`] once it is certain that the request will not be
 /// retried elsewhere.
 pub type Result<T> = std::result::Result<T, Failure>;
 
@@ -66,7 +66,7 @@ pub enum Failure {
         /// The timeout.
         waited_ms: u64,
     },
-    /// The answer was not ready before the timeout.
+    /// The response was not ready before the timeout.
     TimedOut {
         /// The timeout.
         waited_ms: u64,
@@ -157,13 +157,13 @@ impl Failure {
         Self::MediaType { received, supported, accept_patch }
     }
 
-    /// Returns whether it is an internal error, so that the answer has the request id, and the log the cause.
+    /// Returns whether it is an internal error, so that the response has the request id, and the log the cause.
     pub fn is_internal(&self) -> bool {
         self.row().status == StatusCode::INTERNAL_SERVER_ERROR
     }
 
-    /// Converts it into an answer; `request_id` identifies the request in the log.
-    pub fn answer(&self, request_id: Option<&str>) -> Answer {
+    /// Converts it into a response; `request_id` identifies the request in the log.
+    pub fn respond(&self, request_id: Option<&str>) -> Response {
         let row = self.row();
         let (pointer, position) = self.place();
         let (low_watermark, high_watermark) = self.watermarks();
@@ -179,8 +179,8 @@ impl Failure {
             request_id,
         };
         let body = serde_json::to_vec(&problem).expect("a structure of texts and numbers is JSON");
-        let mut answer = with_body(row.status, PROBLEM_JSON, Bytes::from(body));
-        let headers = answer.headers_mut();
+        let mut response = with_body(row.status, PROBLEM_JSON, Bytes::from(body));
+        let headers = response.headers_mut();
         if let Self::Method { allow } = self {
             headers.insert(ALLOW, HeaderValue::from_static(allow));
         }
@@ -210,10 +210,10 @@ impl Failure {
         if let Some(Ok(id)) = request_id.map(HeaderValue::from_str) {
             headers.insert(REQUEST_ID, id);
         }
-        answer
+        response
     }
 
-    /// Returns the status of the answer.
+    /// Returns the status of the response.
     pub fn status(&self) -> StatusCode {
         self.row().status
     }
@@ -390,7 +390,7 @@ mod tests {
     use super::*;
 
     fn json(failure: impl Into<Failure>) -> String {
-        String::from_utf8(failure.into().answer(None).body().to_vec()).unwrap()
+        String::from_utf8(failure.into().respond(None).body().to_vec()).unwrap()
     }
 
     #[test]
@@ -407,11 +407,11 @@ mod tests {
     fn what_only_the_operator_may_know_stays_here() {
         let failure = Failure::from(Error::storage("cannot write /secret", "no space"));
         assert!(failure.is_internal() && failure.to_string().contains("secret"));
-        let answer = failure.answer(Some("r-1"));
-        let body = String::from_utf8(answer.body().to_vec()).unwrap();
+        let response = failure.respond(Some("r-1"));
+        let body = String::from_utf8(response.body().to_vec()).unwrap();
         assert!(!body.contains("secret") && body.contains(r#""requestId":"r-1""#));
         assert_eq!(
-            (answer.status().as_u16(), &answer.headers()["x-request-id"]),
+            (response.status().as_u16(), &response.headers()["x-request-id"]),
             (500, &HeaderValue::from_static("r-1"))
         );
     }
@@ -438,11 +438,11 @@ mod tests {
 
     #[test]
     fn headers_that_a_status_owes() {
-        assert_eq!(Failure::Method { allow: "GET" }.answer(None).headers()[ALLOW], "GET");
+        assert_eq!(Failure::Method { allow: "GET" }.respond(None).headers()[ALLOW], "GET");
         let patch = Failure::media_type(&HeaderMap::new(), "", Some("text/x-patch"));
-        assert_eq!(patch.answer(None).headers()[ACCEPT_PATCH], "text/x-patch");
+        assert_eq!(patch.respond(None).headers()[ACCEPT_PATCH], "text/x-patch");
         for failure in [Failure::Overloaded, Error::Busy { detail: String::new() }.into()] {
-            assert_eq!(failure.answer(None).headers()[RETRY_AFTER], "1");
+            assert_eq!(failure.respond(None).headers()[RETRY_AFTER], "1");
         }
     }
 }

@@ -10,7 +10,7 @@ use super::coding;
 use super::headers::{Validator, expected, is_stale, of_one_record, prefers_minimal, with_record, written};
 use super::media::{self, Accepted, Format};
 use super::problem::Result;
-use super::response::{ACCEPT_PATCH, Answer, JSON, empty, minimal, with_body};
+use super::response::{ACCEPT_PATCH, JSON, Response, empty, minimal, with_body};
 use crate::encoding::{Record, Value, body::parse_object, url};
 use crate::error::{Error, Place};
 use crate::query::{Clause, Limits, Query};
@@ -24,11 +24,11 @@ pub(super) const SUNSET: HeaderName = HeaderName::from_static("sunset");
 ///
 /// # Errors
 /// 404 if there is none; 412 for `If-Match`; errors of the database.
-pub fn read(database: &Database, table: &Table, id: &str, headers: &HeaderMap, accepted: Accepted) -> Result<Answer> {
+pub fn read(database: &Database, table: &Table, id: &str, headers: &HeaderMap, accepted: Accepted) -> Result<Response> {
     let record = database.read(table, id)?.ok_or_else(|| no_record(table, id))?;
-    let mut answer = represented(database, table, record.json(), Validator::of(&record), headers, accepted)?;
-    answer.headers_mut().extend(sunset(table, &record)?.map(|sunset| (SUNSET, sunset)));
-    Ok(answer)
+    let mut response = represented(database, table, record.json(), Validator::of(&record), headers, accepted)?;
+    response.headers_mut().extend(sunset(table, &record)?.map(|sunset| (SUNSET, sunset)));
+    Ok(response)
 }
 
 /// `GET /T/{id}?select=`: the selected attributes of the record, or 304 if the client has a current copy.
@@ -42,7 +42,7 @@ pub fn read_selected(
     query: &Query<'_>,
     headers: &HeaderMap,
     accepted: Accepted,
-) -> Result<Answer> {
+) -> Result<Response> {
     let mut shown = None;
     let selected = Query { select: query.select.clone(), ..Query::equal(table.primary_key, Value::from(id)) };
     selected.show(database, table, |record, text| {
@@ -52,9 +52,9 @@ pub fn read_selected(
         Ok(())
     })?;
     let (validator, json, sunset) = shown.ok_or_else(|| no_record(table, id))?;
-    let mut answer = represented(database, table, &json, validator, headers, accepted)?;
-    answer.headers_mut().extend(sunset.map(|sunset| (SUNSET, sunset)));
-    Ok(answer)
+    let mut response = represented(database, table, &json, validator, headers, accepted)?;
+    response.headers_mut().extend(sunset.map(|sunset| (SUNSET, sunset)));
+    Ok(response)
 }
 
 /// Returns the time at which a record ends, in whole seconds; `None` if it has no end, or one that no date can say.
@@ -81,7 +81,7 @@ pub(super) fn represented(
     validator: Validator,
     headers: &HeaderMap,
     accepted: Accepted,
-) -> Result<Answer> {
+) -> Result<Response> {
     if is_stale(headers, &validator) {
         return Err(Error::Stale.into());
     }
@@ -95,19 +95,19 @@ pub(super) fn represented(
         let coding = coded.of_bytes(converted.as_deref().unwrap_or(json).len());
         let as_sent = coding.map_or_else(|| validator.clone(), |coding| validator.clone().with(coding.name()));
         if as_sent.is_known(headers) {
-            let mut answer = empty(StatusCode::NOT_MODIFIED);
-            answer.headers_mut().insert(ETAG, as_sent.header());
-            format.vary(answer.headers_mut());
-            coding::vary(coding, answer.headers_mut());
-            return Ok(answer);
+            let mut response = empty(StatusCode::NOT_MODIFIED);
+            response.headers_mut().insert(ETAG, as_sent.header());
+            format.vary(response.headers_mut());
+            coding::vary(coding, response.headers_mut());
+            return Ok(response);
         }
     }
-    let mut answer =
+    let mut response =
         with_record(StatusCode::OK, &validator, converted.map_or_else(|| Bytes::copy_from_slice(json), Bytes::from));
     if format != Format::Json {
-        format.set_headers(answer.headers_mut());
+        format.set_headers(response.headers_mut());
     }
-    Ok(answer)
+    Ok(response)
 }
 
 pub(super) fn no_record(table: &Table, id: &str) -> Error {
@@ -119,7 +119,7 @@ pub(super) fn no_record(table: &Table, id: &str) -> Error {
 /// # Errors
 /// 400 for the body, or for a precondition other than `If-None-Match: *`; 409 if the id or a unique value exists, 412 for the id under this
 /// precondition; errors of the database.
-pub fn create(database: &Database, table: &Table, headers: &HeaderMap, body: &[u8]) -> Result<Answer> {
+pub fn create(database: &Database, table: &Table, headers: &HeaderMap, body: &[u8]) -> Result<Response> {
     let expected = expected(headers)?;
     if !matches!(expected, Precondition::None | Precondition::Absent) {
         return Err(Error::invalid("If-Match does not apply to POST, which creates a record").into());
@@ -134,16 +134,16 @@ pub fn create(database: &Database, table: &Table, headers: &HeaderMap, body: &[u
         other => other,
     })?;
     let location = location(table, &record.id()?)?;
-    let mut answer = written(StatusCode::CREATED, record, headers);
-    answer.headers_mut().insert(LOCATION, location);
-    Ok(answer)
+    let mut response = written(StatusCode::CREATED, record, headers);
+    response.headers_mut().insert(LOCATION, location);
+    Ok(response)
 }
 
 /// `POST /T` with an array: 201 and the records; creates all or none.
 ///
 /// # Errors
 /// As [`create`], with pointers that begin with the index of the element.
-pub fn create_all(database: &Database, table: &Table, headers: &HeaderMap, body: &[u8]) -> Result<Answer> {
+pub fn create_all(database: &Database, table: &Table, headers: &HeaderMap, body: &[u8]) -> Result<Response> {
     of_one_record(headers)?;
     let records = database.create_all(table, body)?;
     if prefers_minimal(headers) {
@@ -165,10 +165,10 @@ pub fn create_all(database: &Database, table: &Table, headers: &HeaderMap, body:
 ///
 /// # Errors
 /// 400 for the body; 412 for the precondition; 409 if a unique value exists; errors of the database.
-pub fn replace(database: &Database, table: &Table, id: &str, headers: &HeaderMap, body: &[u8]) -> Result<Answer> {
+pub fn replace(database: &Database, table: &Table, id: &str, headers: &HeaderMap, body: &[u8]) -> Result<Response> {
     let expected = expected(headers)?;
     let (record, created) = database.replace(table, id, body, &expected).map_err(|error| match error {
-        // Without the precondition the answer would not be 404, so the precondition fails (RFC 9110, section 13.1.1).
+        // Without the precondition the response would not be 404, so the precondition fails (RFC 9110, section 13.1.1).
         Error::NotFound { .. } if expected != Precondition::None => Error::Stale,
         other => other,
     })?;
@@ -176,16 +176,16 @@ pub fn replace(database: &Database, table: &Table, id: &str, headers: &HeaderMap
         return Ok(written(StatusCode::OK, record, headers));
     }
     let location = location(table, id)?;
-    let mut answer = written(StatusCode::CREATED, record, headers);
-    answer.headers_mut().insert(LOCATION, location);
-    Ok(answer)
+    let mut response = written(StatusCode::CREATED, record, headers);
+    response.headers_mut().insert(LOCATION, location);
+    Ok(response)
 }
 
 /// `PUT /T` with an array: 200 and the numbers of records created and replaced, each as by [`replace`]; writes all or none.
 ///
 /// # Errors
 /// As [`replace`], with pointers that begin with the index of the element; 400 if an id occurs twice.
-pub fn replace_all(database: &Database, table: &Table, headers: &HeaderMap, body: &[u8]) -> Result<Answer> {
+pub fn replace_all(database: &Database, table: &Table, headers: &HeaderMap, body: &[u8]) -> Result<Response> {
     of_one_record(headers)?;
     let Replaced { created, replaced } = database.replace_all(table, body)?;
     let body = format!("{{\"created\":{created},\"replaced\":{replaced}}}");
@@ -196,7 +196,7 @@ pub fn replace_all(database: &Database, table: &Table, headers: &HeaderMap, body
 ///
 /// # Errors
 /// As [`replace`], and 404 if there is no such record.
-pub fn merge(database: &Database, table: &Table, id: &str, headers: &HeaderMap, body: &[u8]) -> Result<Answer> {
+pub fn merge(database: &Database, table: &Table, id: &str, headers: &HeaderMap, body: &[u8]) -> Result<Response> {
     let record = database.merge(table, id, body, &expected(headers)?)?;
     Ok(written(StatusCode::OK, record, headers))
 }
@@ -213,7 +213,7 @@ pub fn update_matching(
     headers: &HeaderMap,
     body: &[u8],
     limits: &Limits,
-) -> Result<Answer> {
+) -> Result<Response> {
     of_one_record(headers)?;
     let patch = parse_object(table, body)?;
     let refused = "a condition is required: without one, every record would be changed";
@@ -225,7 +225,7 @@ pub fn update_matching(
 ///
 /// # Errors
 /// 404 if there is none; 412 for the precondition; errors of the database.
-pub fn delete(database: &Database, table: &Table, id: &str, headers: &HeaderMap) -> Result<Answer> {
+pub fn delete(database: &Database, table: &Table, id: &str, headers: &HeaderMap) -> Result<Response> {
     database.delete(table, id, &expected(headers)?)?;
     Ok(empty(StatusCode::NO_CONTENT))
 }
@@ -241,7 +241,7 @@ pub fn delete_matching(
     text: &str,
     headers: &HeaderMap,
     limits: &Limits,
-) -> Result<Answer> {
+) -> Result<Response> {
     of_one_record(headers)?;
     if text == "truncate=true" {
         database.truncate(table)?;
@@ -272,13 +272,13 @@ fn only_condition<'q>(
 }
 
 /// `OPTIONS`: 204 and the allowed methods; and the media types of patches where `PATCH` is one of them (RFC 5789, 3.1).
-pub fn options(allow: &'static str) -> Answer {
-    let mut answer = empty(StatusCode::NO_CONTENT);
-    answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
+pub fn options(allow: &'static str) -> Response {
+    let mut response = empty(StatusCode::NO_CONTENT);
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
     if allow.contains("PATCH") {
-        answer.headers_mut().insert(ACCEPT_PATCH, HeaderValue::from_static(media::PATCHES));
+        response.headers_mut().insert(ACCEPT_PATCH, HeaderValue::from_static(media::PATCHES));
     }
-    answer
+    response
 }
 
 pub(super) fn location(table: &Table, id: &str) -> Result<HeaderValue> {

@@ -9,12 +9,12 @@ use super::list::{PIECE_BYTES, link_to_next, list_head, of_whole_list};
 use super::media::{Accepted, Format, ListWriter};
 use super::problem::Result;
 use super::record::{SUNSET, location, no_record, represented, sunset};
-use super::response::{Answer, empty};
+use super::response::{Response, empty};
 use crate::error::{Error, Place};
 use crate::multicast::{Registered, Registry};
 use crate::query::{Clause, Query};
 use crate::schema::Table;
-use crate::storage::Reach;
+use crate::storage::ReadTier;
 use crate::transaction::{Database, Precondition};
 
 /// `GET /T/{id}`, with `select` if there is a query.
@@ -29,19 +29,19 @@ pub fn read(
     query: Option<&Query<'_>>,
     headers: &HeaderMap,
     accepted: Accepted,
-) -> Result<Answer> {
+) -> Result<Response> {
     unversioned(headers)?;
     let record = registry.read(database, table, id)?.ok_or_else(|| no_record(table, id))?;
     let validator = Validator::of(&record);
-    let mut answer = match query {
+    let mut response = match query {
         None => represented(database, table, record.json(), validator, headers, accepted)?,
         Some(query) => {
             let validator = validator.of_selection(query.text.as_bytes());
             represented(database, table, &query.text_of(&record.view())?, validator, headers, accepted)?
         }
     };
-    answer.headers_mut().extend(sunset(table, &record)?.map(|sunset| (SUNSET, sunset)));
-    Ok(answer)
+    response.headers_mut().extend(sunset(table, &record)?.map(|sunset| (SUNSET, sunset)));
+    Ok(response)
 }
 
 /// `PUT /T/{id}`: 200 if replaced, 201 if created.
@@ -55,7 +55,7 @@ pub fn register(
     id: &str,
     headers: &HeaderMap,
     body: &[u8],
-) -> Result<Answer> {
+) -> Result<Response> {
     unversioned(headers)?;
     let (record, registered) = match expected(headers)? {
         Precondition::Absent => (registry.register_absent(database, table, id, body)?, Registered::Created),
@@ -64,16 +64,16 @@ pub fn register(
     if registered == Registered::Replaced {
         return Ok(written(StatusCode::OK, record, headers));
     }
-    let mut answer = written(StatusCode::CREATED, record, headers);
-    answer.headers_mut().insert(LOCATION, location(table, id)?);
-    Ok(answer)
+    let mut response = written(StatusCode::CREATED, record, headers);
+    response.headers_mut().insert(LOCATION, location(table, id)?);
+    Ok(response)
 }
 
 /// `DELETE /T/{id}`: 204.
 ///
 /// # Errors
 /// 404 if there is none; 400 for a precondition; errors of the registry.
-pub fn unregister(registry: &Registry, table: &Table, id: &str, headers: &HeaderMap) -> Result<Answer> {
+pub fn unregister(registry: &Registry, table: &Table, id: &str, headers: &HeaderMap) -> Result<Response> {
     unversioned(headers)?;
     if headers.contains_key(IF_NONE_MATCH) {
         return Err(Error::invalid("If-None-Match does not apply to DELETE of a registration in Redis").into());
@@ -96,7 +96,7 @@ pub fn list_in_pieces(
     query: &Query<'_>,
     format: Format,
     mut send_chunk: impl FnMut(Vec<u8>) -> crate::error::Result<()>,
-) -> Result<Answer> {
+) -> Result<Response> {
     if let Some(Clause { position, .. }) = query.clauses.iter().find(|clause| clause.name == "explain" && query.explain)
     {
         let detail = "there is no plan to explain: every registration in Redis is examined".to_owned();
@@ -111,15 +111,15 @@ pub fn list_in_pieces(
         match piece.len() {
             ..PIECE_BYTES => Ok(()),
             _ if list.comes_in_pieces() => send_chunk(std::mem::take(&mut piece)),
-            length => of_whole_list(length, Reach::Disk),
+            length => of_whole_list(length, ReadTier::Disk),
         }
     })?;
     list.end(shown.total, &mut piece)?;
-    let mut answer = list_head(format).map(|_| Bytes::from(piece));
+    let mut response = list_head(format).map(|_| Bytes::from(piece));
     if let Some(next) = shown.next {
-        answer.headers_mut().insert(LINK, link_to_next(table, query, &next));
+        response.headers_mut().insert(LINK, link_to_next(table, query, &next));
     }
-    Ok(answer)
+    Ok(response)
 }
 
 /// Rejects `If-Match`: nobody compares versions in Redis.

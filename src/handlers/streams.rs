@@ -8,13 +8,13 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use super::events::LAST_EVENT_ID;
 use super::headers::{Validator, expected, is_stale, prefers_minimal, with_record};
 use super::problem::Result;
-use super::response::{Answer, JSON, PREFERENCE_APPLIED, empty, with_body};
+use super::response::{JSON, PREFERENCE_APPLIED, Response, empty, with_body};
 use crate::error::Error;
 use crate::schema::Stream;
 use crate::streams::{Appended, Done, Event, Group, Page, RequestKind, Start, Streams, no_group, parse_offsets};
 use crate::transaction::Database;
 
-/// The maximum number of events in an answer.
+/// The maximum number of events in a response.
 pub const MOST_EVENTS: u64 = 10_000;
 
 /// The longest time that a read waits for an event, in milliseconds.
@@ -36,7 +36,7 @@ pub struct Reading {
 /// What a subscription follows: partitions, each with its beginning; `None`: the events from now on.
 pub type Followed = Vec<(u32, Option<Start>)>;
 
-/// Marks an answer without events: where reading goes on.
+/// Marks a response without events: where reading goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AtEnd {
     /// The position of the stream in the schema.
@@ -51,7 +51,7 @@ pub struct AtEnd {
 ///
 /// # Errors
 /// 400 for the body; 412 if the event would get another offset than it expects; errors of the database.
-pub fn append(streams: &Streams, database: &Database, stream: &Stream, body: &[u8]) -> Result<Answer> {
+pub fn append(streams: &Streams, database: &Database, stream: &Stream, body: &[u8]) -> Result<Response> {
     let appended = streams.append(database, stream, &Event::parse(stream, body)?)?;
     let done = Done { events: 1, bytes: body.len(), duplicates: usize::from(appended.duplicate) };
     streams.done(stream, RequestKind::Append, done)?;
@@ -70,7 +70,7 @@ pub fn append_all(
     stream: &Stream,
     headers: &HeaderMap,
     body: &[u8],
-) -> Result<Answer> {
+) -> Result<Response> {
     let appended = streams.append_all(database, stream, &Event::parse_all(stream, body)?)?;
     let duplicates = appended.iter().filter(|appended| appended.duplicate).count();
     streams.done(stream, RequestKind::Bulk, Done { events: appended.len(), bytes: body.len(), duplicates })?;
@@ -87,11 +87,11 @@ pub fn append_all(
         json.push(b']');
     }
     json.push(b'}');
-    let mut answer = with_body(StatusCode::ACCEPTED, JSON, Bytes::from(json));
+    let mut response = with_body(StatusCode::ACCEPTED, JSON, Bytes::from(json));
     if minimal {
-        answer.headers_mut().insert(PREFERENCE_APPLIED, HeaderValue::from_static("return=minimal"));
+        response.headers_mut().insert(PREFERENCE_APPLIED, HeaderValue::from_static("return=minimal"));
     }
-    Ok(answer)
+    Ok(response)
 }
 
 pub(super) fn write_place(appended: &Appended, out: &mut Vec<u8>) {
@@ -112,13 +112,13 @@ pub fn read(
     database: &Database,
     stream: &Stream,
     reading: &Reading,
-    answer_bytes: usize,
-) -> Result<Answer> {
+    response_bytes: usize,
+) -> Result<Response> {
     let mut json = Vec::with_capacity(1024);
     json.extend_from_slice(b"{\"records\":[");
     let Reading { partition, from, limit, .. } = *reading;
     let Page { events, next, watermarks } =
-        streams.read(database, stream, partition, from, (limit, answer_bytes), &mut json)?;
+        streams.read(database, stream, partition, from, (limit, response_bytes), &mut json)?;
     streams.done(
         stream,
         RequestKind::Read,
@@ -126,19 +126,19 @@ pub fn read(
     )?;
     let (low, high) = (watermarks.low, watermarks.high);
     write!(json, "],\"next\":{next},\"lowWatermark\":{low},\"highWatermark\":{high}}}").expect("memory takes it");
-    let mut answer = with_body(StatusCode::OK, JSON, Bytes::from(json));
+    let mut response = with_body(StatusCode::OK, JSON, Bytes::from(json));
     if events == 0 && limit > 0 {
         let stream = streams.position(stream)?;
-        answer.extensions_mut().insert(AtEnd { stream, partition, offset: next });
+        response.extensions_mut().insert(AtEnd { stream, partition, offset: next });
     }
-    Ok(answer)
+    Ok(response)
 }
 
 /// `DELETE /S?partition=P&before=N`: trims a partition; 200 and its low watermark.
 ///
 /// # Errors
 /// 400 above the high watermark; errors of the database.
-pub fn trim(streams: &Streams, database: &Database, stream: &Stream, partition: u32, before: u64) -> Result<Answer> {
+pub fn trim(streams: &Streams, database: &Database, stream: &Stream, partition: u32, before: u64) -> Result<Response> {
     let low = streams.trim(database, stream, partition, before)?;
     Ok(with_body(StatusCode::OK, JSON, Bytes::from(format!("{{\"lowWatermark\":{low}}}"))))
 }
@@ -147,7 +147,7 @@ pub fn trim(streams: &Streams, database: &Database, stream: &Stream, partition: 
 ///
 /// # Errors
 /// Errors of the database.
-pub fn truncate(streams: &Streams, database: &Database, stream: &Stream) -> Result<Answer> {
+pub fn truncate(streams: &Streams, database: &Database, stream: &Stream) -> Result<Response> {
     streams.truncate(database, stream)?;
     Ok(with_body(StatusCode::OK, JSON, Bytes::from_static(br#"{"truncated":true}"#)))
 }
@@ -156,7 +156,7 @@ pub fn truncate(streams: &Streams, database: &Database, stream: &Stream) -> Resu
 ///
 /// # Errors
 /// Errors of the database.
-pub fn groups(streams: &Streams, database: &Database, stream: &Stream) -> Result<Answer> {
+pub fn groups(streams: &Streams, database: &Database, stream: &Stream) -> Result<Response> {
     Ok(with_body(StatusCode::OK, JSON, Bytes::from(listed(streams, database, stream)?)))
 }
 
@@ -186,7 +186,7 @@ pub fn group(
     stream: &Stream,
     name: &str,
     headers: &HeaderMap,
-) -> Result<Answer> {
+) -> Result<Response> {
     let group = streams.group(database, stream, name)?.ok_or_else(|| no_group(stream, name))?;
     let validator = Validator::of_group(group.checksum());
     if is_stale(headers, &validator) {
@@ -206,7 +206,7 @@ pub fn commit(
     name: &str,
     headers: &HeaderMap,
     body: &[u8],
-) -> Result<Answer> {
+) -> Result<Response> {
     let group = streams.commit(database, stream, name, &parse_offsets(body)?, &expected(headers)?)?;
     let validator = Validator::of_group(group.checksum());
     Ok(with_record(StatusCode::OK, &validator, Bytes::from(shown(streams, stream, name, &group)?)))
@@ -222,7 +222,7 @@ pub fn remove_group(
     stream: &Stream,
     name: &str,
     headers: &HeaderMap,
-) -> Result<Answer> {
+) -> Result<Response> {
     streams.remove_group(database, stream, name, &expected(headers)?)?;
     Ok(empty(StatusCode::NO_CONTENT))
 }
@@ -336,7 +336,7 @@ mod tests {
     fn the_last_id_is_an_offset_of_each_partition() {
         let parsed = |text: &'static str| {
             let headers = HeaderMap::from_iter([(LAST_EVENT_ID, HeaderValue::from_static(text))]);
-            last_offsets(&headers).map_err(|failure| failure.answer(None).status())
+            last_offsets(&headers).map_err(|failure| failure.respond(None).status())
         };
         assert_eq!(last_offsets(&HeaderMap::new()).unwrap(), None);
         assert_eq!(parsed("7:0"), Ok(Some(vec![(7, 0)])));

@@ -18,8 +18,8 @@ fn database(folder: &tempfile::TempDir) -> Database {
     Database::open(folder.path(), Schema::parse(schema).unwrap(), &storage::Options::default()).unwrap()
 }
 
-fn status(result: Result<Answer>) -> u16 {
-    result.unwrap_or_else(|failure| failure.answer(None)).status().as_u16()
+fn status(result: Result<Response>) -> u16 {
+    result.unwrap_or_else(|failure| failure.respond(None)).status().as_u16()
 }
 
 #[test]
@@ -64,8 +64,8 @@ fn lists_are_cut_and_filtered() {
     let all = create_all(&database, table, &HeaderMap::new(), body).unwrap();
     let ids = |query: &str| {
         let query = Query::parse(database.schema(), table, query, &Limits::in_url(100)).unwrap();
-        let answer = list(&database, table, &query, Format::Json).unwrap();
-        let records: Vec<serde_json::Value> = serde_json::from_slice(answer.body()).unwrap();
+        let response = list(&database, table, &query, Format::Json).unwrap();
+        let records: Vec<serde_json::Value> = serde_json::from_slice(response.body()).unwrap();
         records.iter().map(|record| record["id"].as_str().unwrap().to_owned()).collect::<String>()
     };
     assert_eq!(list(&database, table, &Query::default(), Format::Json).unwrap().body(), all.body());
@@ -124,9 +124,9 @@ fn a_list_that_was_cut_says_how_it_goes_on_however_long_its_query_is() {
     create_all(&database, table, &HeaderMap::new(), body).unwrap();
     let listed = |text: &str| {
         let query = Query::parse(database.schema(), table, text, &Limits::in_body(100)).unwrap();
-        let answer = list(&database, table, &query, Format::Json).unwrap();
-        let link = answer.headers().get(LINK).map(|link| link.to_str().unwrap().to_owned());
-        (String::from_utf8(answer.into_body().to_vec()).unwrap(), link)
+        let response = list(&database, table, &query, Format::Json).unwrap();
+        let link = response.headers().get(LINK).map(|link| link.to_str().unwrap().to_owned());
+        (String::from_utf8(response.into_body().to_vec()).unwrap(), link)
     };
     let short = listed("limit=2&select=id").1.unwrap();
     assert!(short.starts_with("</Product?limit=2&select=id&after=") && short.ends_with(">; rel=\"next\""), "{short}");
@@ -140,6 +140,6 @@ fn a_list_that_was_cut_says_how_it_goes_on_however_long_its_query_is() {
 
 #[test]
 fn head_keeps_the_length() {
-    let answer = without_body(with_body(StatusCode::OK, JSON, Bytes::from_static(b"[]")));
-    assert_eq!((answer.body().len(), &answer.headers()[CONTENT_LENGTH]), (0, &HeaderValue::from(2)));
+    let response = without_body(with_body(StatusCode::OK, JSON, Bytes::from_static(b"[]")));
+    assert_eq!((response.body().len(), &response.headers()[CONTENT_LENGTH]), (0, &HeaderValue::from(2)));
 }

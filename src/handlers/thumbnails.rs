@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! begin ── record, tag, size ──┬─ the client has it: 304
-//!                              └─ Wanted ── make: file read, head, memory reserved ── pixels ── Made ── answer
+//!                              └─ Wanted ── make: file read, head, memory reserved ── pixels ── Made ── response
 //! ```
 //! A file and what it takes to decode it are reserved before they are there. Only one at a time is between the two, so that those which have
 //! all they need end and give it back: nobody waits for somebody who waits.
@@ -23,7 +23,7 @@ use super::headers::Validator;
 use super::problem::{Failure, Result};
 use super::ranges::{is_known, is_stale};
 use super::record::no_record;
-use super::response::{Answer, empty, with_body};
+use super::response::{Response, empty, with_body};
 use crate::blobs::Reader;
 use crate::error::Error;
 use crate::pictures::{Fault, FaultKind, Kind, Picture};
@@ -36,7 +36,7 @@ const VERSION: u32 = 1;
 /// What a request for a thumbnail begins with.
 pub enum Begun {
     /// The client has it.
-    Known(Answer),
+    Known(Response),
     /// It is to be found or made.
     Wanted(Wanted),
 }
@@ -85,22 +85,22 @@ pub fn begin(
         return Err(Error::Stale.into());
     }
     if is_known(headers, &etag) {
-        let mut answer = empty(StatusCode::NOT_MODIFIED);
-        answer.headers_mut().insert(ETAG, etag);
-        return Ok(Begun::Known(answer));
+        let mut response = empty(StatusCode::NOT_MODIFIED);
+        response.headers_mut().insert(ETAG, etag);
+        return Ok(Begun::Known(response));
     }
     Ok(Begun::Wanted(Wanted { key: Key { upload: reader.upload(), spec }, etag, reader }))
 }
 
-/// Answers with a thumbnail. The answer to HEAD has its length.
-pub fn answer(made: &Made, etag: HeaderValue) -> Answer {
-    let mut answer = with_body(StatusCode::OK, HeaderValue::from_static(made.media_type), made.bytes.clone());
-    let headers = answer.headers_mut();
+/// Answers with a thumbnail. The response to HEAD has its length.
+pub fn respond(made: &Made, etag: HeaderValue) -> Response {
+    let mut response = with_body(StatusCode::OK, HeaderValue::from_static(made.media_type), made.bytes.clone());
+    let headers = response.headers_mut();
     headers.insert(ETAG, etag);
     headers.insert(CONTENT_LENGTH, HeaderValue::from(made.bytes.len()));
     headers.insert(ACCEPT_RANGES, HeaderValue::from_static("none"));
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
-    answer
+    response
 }
 
 /// Makes thumbnails within a memory that is theirs.

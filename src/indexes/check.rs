@@ -6,7 +6,7 @@ use super::{all_records, each_entry, entry_value};
 use crate::encoding::{Record, key};
 use crate::error::{Error, Result};
 use crate::schema::{Index, IndexState, Schema, Table};
-use crate::storage::{Reach, Space, Store};
+use crate::storage::{ReadTier, Space, Store};
 
 /// Keys of entries, and their values.
 type Entries = BTreeSet<(Vec<u8>, Vec<u8>)>;
@@ -18,7 +18,7 @@ type Entries = BTreeSet<(Vec<u8>, Vec<u8>)>;
 /// # Errors
 /// What the engine returns; a corrupt record is a disagreement, not an error.
 pub fn disagreements(store: &Store, schema: &Schema) -> Result<Vec<String>> {
-    let snapshot = store.snapshot(Reach::Disk)?;
+    let snapshot = store.snapshot(ReadTier::Disk)?;
     let (mut expected, mut found) = (Entries::new(), Vec::new());
     for table in &schema.tables {
         let mut records = all_records(store, table.id, &snapshot);
@@ -33,7 +33,7 @@ pub fn disagreements(store: &Store, schema: &Schema) -> Result<Vec<String>> {
         let (lower, mut upper) = (index.id.to_be_bytes(), Vec::new());
         key::successor(&lower, &mut upper);
         unfinished.extend((index.state() == IndexState::Building).then_some(lower));
-        let mut entries = store.scan(Space::Indexes, &lower, &upper, &snapshot, Reach::Disk);
+        let mut entries = store.scan(Space::Indexes, &lower, &upper, &snapshot, ReadTier::Disk);
         while let Some((key, value)) = entries.next()? {
             if !expected.remove(&(key.to_vec(), value.to_vec())) {
                 found.push(format!("an entry that no record has: {}", key.escape_ascii()));

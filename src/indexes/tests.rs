@@ -73,9 +73,9 @@ impl Fixture {
 
     /// The entries of an index, as text.
     fn entries(&self, index: u32) -> Vec<String> {
-        let (snapshot, mut all) = (self.store.snapshot(Reach::Disk).unwrap(), Vec::new());
+        let (snapshot, mut all) = (self.store.snapshot(ReadTier::Disk).unwrap(), Vec::new());
         let (lower, upper) = (index.to_be_bytes(), (index + 1).to_be_bytes());
-        let mut scan = self.store.scan(Space::Indexes, &lower, &upper, &snapshot, Reach::Disk);
+        let mut scan = self.store.scan(Space::Indexes, &lower, &upper, &snapshot, ReadTier::Disk);
         while let Some((key, value)) = scan.next().unwrap() {
             all.push(format!("{}={}", key[4..].escape_ascii(), value.escape_ascii()));
         }
@@ -114,7 +114,7 @@ fn removing_a_record_removes_all_its_entries() {
     fixture.add("r1", body);
     let bytes = fixture.encode(body);
     let record = Record::open(fixture.table(), &bytes).unwrap();
-    fixture.write(|batch| remove(&fixture.store, Reach::Disk, batch, "r1", &record).unwrap());
+    fixture.write(|batch| remove(&fixture.store, ReadTier::Disk, batch, "r1", &record).unwrap());
     assert!(fixture.all_entries().concat().is_empty());
 }
 
@@ -135,7 +135,8 @@ fn a_change_leads_to_the_entries_of_the_new_version() {
             fresh.add("r", after);
             let (old, new) = (changed.encode(before), changed.encode(after));
             let open = |bytes| Record::open(changed.table(), bytes).unwrap();
-            changed.write(|batch| change(&changed.store, Reach::Disk, batch, "r", &open(&old), &open(&new)).unwrap());
+            changed
+                .write(|batch| change(&changed.store, ReadTier::Disk, batch, "r", &open(&old), &open(&new)).unwrap());
             assert_eq!(changed.all_entries(), fresh.all_entries(), "{before} to {after}");
         }
     }
@@ -148,7 +149,7 @@ fn a_change_stages_nothing_for_attributes_that_stay() {
         let (before, after) = (fixture.encode(before), fixture.encode(after));
         let open = |bytes| Record::open(fixture.table(), bytes).unwrap();
         let mut batch = Batch::default();
-        change(&fixture.store, Reach::Disk, &mut batch, "r", &open(&before), &open(&after)).unwrap();
+        change(&fixture.store, ReadTier::Disk, &mut batch, "r", &open(&before), &open(&after)).unwrap();
         !batch.is_empty()
     };
     let body = |name: &str, plain| {
@@ -172,10 +173,10 @@ fn matches_come_in_pages_and_name_only_their_value() {
         fixture.add(&format!("r{number:02}"), &format!(r#"{{"id":"r{number:02}","name":"{name}","code":"{name}"}}"#));
     }
     for (attribute, verify) in [("name", false), ("code", true)] {
-        let snapshot = fixture.store.snapshot(Reach::Disk).unwrap();
+        let snapshot = fixture.store.snapshot(ReadTier::Disk).unwrap();
         let (index, value) = (fixture.index(attribute), text("a"));
         let range = KeyRange::of_value(index, &value);
-        let scan = fixture.store.scan(Space::Indexes, &range.lower, &range.upper, &snapshot, Reach::Disk);
+        let scan = fixture.store.scan(Space::Indexes, &range.lower, &range.upper, &snapshot, ReadTier::Disk);
         let mut matches = Matches::of(scan, fixture.table(), index, &range);
         assert_eq!(is_exact(index, &value), !verify);
         let (mut keys, mut found, mut pages) = (Keys::default(), Vec::new(), Vec::new());
@@ -211,13 +212,13 @@ fn stretches_are_walked_both_ways_and_ids_stand_behind_values() {
         fixture.add(id, &serde_json::json!({ "id": id, "name": name, "tags": ["x", name] }).to_string());
     }
     fixture.add("6", r#"{"id":"6"}"#);
-    let snapshot = fixture.store.snapshot(Reach::Disk).unwrap();
+    let snapshot = fixture.store.snapshot(ReadTier::Disk).unwrap();
     let walk = |range: &KeyRange, direction| {
         let (index, mut keys, store) = (fixture.index("name"), Keys::default(), &fixture.store);
         let scan = match direction {
-            Direction::Forwards => store.scan(Space::Indexes, &range.lower, &range.upper, &snapshot, Reach::Disk),
+            Direction::Forwards => store.scan(Space::Indexes, &range.lower, &range.upper, &snapshot, ReadTier::Disk),
             Direction::Backwards => {
-                store.scan_backwards(Space::Indexes, &range.lower, &range.upper, &snapshot, Reach::Disk)
+                store.scan_backwards(Space::Indexes, &range.lower, &range.upper, &snapshot, ReadTier::Disk)
             }
         };
         let mut matches = Matches::of(scan, fixture.table(), index, range);
@@ -267,8 +268,8 @@ fn composite_entries_have_all_values_and_expiring_records_their_time() {
     }
     let (composite, expiry) = (fixture.index_of(IndexKind::Composite), fixture.index_of(IndexKind::Expiry));
     let ids = |index: &Index, range: &KeyRange| {
-        let (snapshot, mut keys) = (fixture.store.snapshot(Reach::Disk).unwrap(), Keys::default());
-        let scan = fixture.store.scan(Space::Indexes, &range.lower, &range.upper, &snapshot, Reach::Disk);
+        let (snapshot, mut keys) = (fixture.store.snapshot(ReadTier::Disk).unwrap(), Keys::default());
+        let scan = fixture.store.scan(Space::Indexes, &range.lower, &range.upper, &snapshot, ReadTier::Disk);
         let mut entries = Matches::of(scan, fixture.table(), index, range);
         while entries.append(&mut keys).unwrap() {}
         keys.slices().into_iter().map(|key| key::id_of_record(key).unwrap()).collect::<String>()
@@ -305,7 +306,7 @@ fn an_entry_of_a_unique_index_that_is_built_goes_with_its_owner() {
         });
         let bytes = &bytes[usize::from(gone == "r2")];
         let record = Record::open(fixture.table(), bytes).unwrap();
-        fixture.write(|batch| remove(&fixture.store, Reach::Disk, batch, gone, &record).unwrap());
+        fixture.write(|batch| remove(&fixture.store, ReadTier::Disk, batch, gone, &record).unwrap());
         assert_eq!(fixture.entries(fixture.index("mail").id).len(), left, "{gone}");
     }
 }

@@ -1,6 +1,6 @@
-//! A blob as the body of an answer: read in the pool piece by piece, the next once the last is sent.
+//! A blob as the body of a response: read in the pool piece by piece, the next once the last is sent.
 //!
-//! A slow client thus costs one piece of memory, which counts as memory of answers, and no thread. A failure after the first piece aborts
+//! A slow client thus costs one piece of memory, which counts as memory of responses, and no thread. A failure after the first piece aborts
 //! the connection (over HTTP/2, the stream), and the client sees that the length is not the announced one.
 
 use std::pin::Pin;
@@ -16,10 +16,10 @@ use tokio::time::Instant;
 use super::limits::Held;
 use super::panics::caught;
 use super::peer::Peer;
+use super::pending_request::PendingRequest;
 use super::pieces::Broken;
 use super::scheduler::Scheduler;
-use super::unanswered::Unanswered;
-use super::{Answering, Ingress};
+use super::{Ingress, ResponseFuture};
 use crate::blobs::{PIECE_BYTES, Reader};
 use crate::error::Error;
 use crate::handlers::blobs::{Content, read};
@@ -33,29 +33,29 @@ const LOOK: Duration = Duration::from_millis(10);
 
 impl Ingress {
     /// Answers with the bytes of a blob, or with its metadata; inline if the beginning is in memory.
-    pub(super) fn answer_with_blob(
+    pub(super) fn respond_with_blob(
         self: &Arc<Self>,
         blob: &Blob<'_>,
         headers: &HeaderMap,
         context: observability::Context,
         peer: &Peer,
-    ) -> Answering {
-        let (mut request, head) = (Unanswered::new(self, context, peer), blob.access == Access::Describe);
+    ) -> ResponseFuture {
+        let (mut request, head) = (PendingRequest::new(self, context, peer), blob.access == Access::Describe);
         let memory = &self.scheduler.never_blocking;
         match caught(|| read(memory, blob.table, &blob.id, blob.attribute, headers, head)) {
             Err(Failure::Error(Error::WouldBlock)) => {
                 request.context().mark(Span::Handler);
                 let blob = (blob.table.name.clone(), blob.id.to_string(), blob.attribute);
-                Answering::later(from_disk(request, blob, headers.clone(), head))
+                ResponseFuture::later(from_disk(request, blob, headers.clone(), head))
             }
-            outcome => Answering::Now(Some(sent(request, outcome, headers))),
+            outcome => ResponseFuture::Now(Some(sent(request, outcome, headers))),
         }
     }
 }
 
 /// Answers after reading the beginning in the pool. `blob`: table, id, position of the attribute.
 async fn from_disk(
-    mut request: Unanswered,
+    mut request: PendingRequest,
     blob: (String, String, usize),
     headers: HeaderMap,
     head: bool,
@@ -67,13 +67,13 @@ async fn from_disk(
     sent(request, outcome, &headers)
 }
 
-fn sent(request: Unanswered, outcome: Result<Response<Content>>, headers: &HeaderMap) -> Response<super::Body> {
+fn sent(request: PendingRequest, outcome: Result<Response<Content>>, headers: &HeaderMap) -> Response<super::Body> {
     let (head, content) = match outcome.map(Response::into_parts) {
         Ok(parts) => parts,
-        Err(failure) => return request.answer_for(Err(failure), false, headers),
+        Err(failure) => return request.response_for(Err(failure), false, headers),
     };
     let Some(rest) = content.rest else {
-        return request.answer_for(Ok(Response::from_parts(head, content.first)), false, headers);
+        return request.response_for(Ok(Response::from_parts(head, content.first)), false, headers);
     };
     let (scheduler, peer) = (Arc::clone(&request.ingress.scheduler), request.peer.clone());
     match peer.count(content.first) {
@@ -82,7 +82,7 @@ fn sent(request: Unanswered, outcome: Result<Response<Content>>, headers: &Heade
             let state = State::There(first, Some(rest));
             request.sent_in_pieces(Response::from_parts(head, BlobBody { scheduler, peer, state, left_bytes }))
         }
-        None => request.answer_for(Err(Failure::Overloaded), false, headers),
+        None => request.response_for(Err(Failure::Overloaded), false, headers),
     }
 }
 

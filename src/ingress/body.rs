@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::handlers::Failure;
 use crate::handlers::fields::members;
 
-/// The maximum bytes of a rejected body that are read and discarded, so that its client gets to read the answer.
+/// The maximum bytes of a rejected body that are read and discarded, so that its client gets to read the response.
 const DISCARDED_BYTES: usize = 8 << 20;
 
 /// The maximum memory reserved for an announced length before the body arrives, in bytes.

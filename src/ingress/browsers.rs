@@ -11,7 +11,7 @@
 //! <https://web.dev/articles/fetch-metadata>). Uploads may be embedded, as files may; but they are not the operator's, and so no page
 //! executes one, not even of this origin.
 //!
-//! Cross-origin requests are allowed (CORS) for the origins in `--cors-origin`; without it no answer has a CORS header.
+//! Cross-origin requests are allowed (CORS) for the origins in `--cors-origin`; without it no response has a CORS header.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -39,8 +39,8 @@ const REQUEST_HEADERS: HeaderValue = HeaderValue::from_static(
     "accept, authorization, content-encoding, content-type, idempotency-key, if-match, if-modified-since, if-none-match, \
      if-range, if-unmodified-since, last-event-id, prefer, range, traceparent, tracestate",
 );
-/// The answer headers that it may read besides the CORS-safelisted ones.
-const ANSWER_HEADERS: HeaderValue = HeaderValue::from_static(
+/// The response headers that it may read besides the CORS-safelisted ones.
+const RESPONSE_HEADERS: HeaderValue = HeaderValue::from_static(
     "accept-encoding, accept-patch, accept-ranges, allow, content-encoding, content-range, etag, link, location, \
      preference-applied, retry-after, sunset, vary, x-request-id",
 );
@@ -247,7 +247,7 @@ impl Browsers {
             || self.hosts.iter().any(|host| host.0.eq_ignore_ascii_case(name))
     }
 
-    /// Returns whether answers depend on the origin.
+    /// Returns whether responses depend on the origin.
     pub(super) fn allow_origins(&self) -> bool {
         !self.origins.is_empty()
     }
@@ -260,7 +260,7 @@ impl Browsers {
     }
 }
 
-/// The CORS headers of an answer: which origin may read it, and what its pages may send.
+/// The CORS headers of a response: which origin may read it, and what its pages may send.
 pub(super) struct Cors {
     origin: Option<HeaderValue>,
     preflight: bool,
@@ -276,7 +276,7 @@ impl Cors {
             headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, REQUEST_HEADERS);
             headers.insert(ACCESS_CONTROL_MAX_AGE, PREFLIGHT_LASTS);
         } else {
-            headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, ANSWER_HEADERS);
+            headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, RESPONSE_HEADERS);
         }
     }
 }
@@ -340,7 +340,7 @@ mod tests {
     }
 
     fn status(browsers: &Browsers, method: &str, headers: &[(&str, &str)]) -> u16 {
-        browsers.admit(&parts(method, headers)).map_or_else(|failure| failure.answer(None).status().as_u16(), |()| 200)
+        browsers.admit(&parts(method, headers)).map_or_else(|failure| failure.respond(None).status().as_u16(), |()| 200)
     }
 
     #[test]
@@ -409,7 +409,7 @@ mod tests {
         assert_eq!(
             status(&browsers, "GET", &[host, ("origin", "https://evil.example")]),
             200,
-            "it cannot read the answer"
+            "it cannot read the response"
         );
         let allowed = [host, ("origin", "https://app.example.org"), ("sec-fetch-site", "cross-site")];
         assert_eq!(status(&browsers, "POST", &allowed), 200);
@@ -460,16 +460,16 @@ mod tests {
     fn an_allowed_origin_is_told_so_and_others_nothing() {
         let browsers = browsers(&[], &["https://App.example.org"]);
         let told = |method, headers: &[(&str, &str)]| {
-            let mut answer = HeaderMap::new();
-            browsers.cors(&parts(method, headers)).write(&mut answer);
-            answer
+            let mut response = HeaderMap::new();
+            browsers.cors(&parts(method, headers)).write(&mut response);
+            response
         };
         let ours = ("origin", "https://app.example.org");
         let preflight = told("OPTIONS", &[ours, ("access-control-request-method", "PUT")]);
         assert_eq!(preflight[ACCESS_CONTROL_ALLOW_ORIGIN], ours.1);
         assert!(preflight[ACCESS_CONTROL_ALLOW_METHODS].to_str().unwrap().contains("PUT"));
-        let answer = told("GET", &[ours]);
-        assert!(answer[ACCESS_CONTROL_EXPOSE_HEADERS].to_str().unwrap().contains("etag"));
+        let response = told("GET", &[ours]);
+        assert!(response[ACCESS_CONTROL_EXPOSE_HEADERS].to_str().unwrap().contains("etag"));
         let other = told("GET", &[("origin", "https://evil.example")]);
         assert_eq!((other.len(), &other[VARY]), (1, &HeaderValue::from_static("origin")));
     }

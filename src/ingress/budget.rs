@@ -1,4 +1,4 @@
-//! The budget of memory for one answer: its producer waits for room for the next piece until the client has taken enough of what was sent.
+//! The budget of memory for one response: its producer waits for room for the next piece until the client took enough of what was sent.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! A change feed as the body of an answer: events as they come, without occupying a thread.
+//! A change feed as the body of a response: events as they come, without occupying a thread.
 //!
 //! What a subscriber missed is read in the pool for scans, one piece at a time when the client has taken the previous one: a client that
 //! does not read occupies no thread, and no memory beyond its piece.

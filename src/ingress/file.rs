@@ -1,4 +1,4 @@
-//! A file on disk as the body of an answer: read in the pool piece by piece, the next once the last is sent.
+//! A file on disk as the body of a response: read in the pool piece by piece, the next once the last is sent.
 //!
 //! A slow client thus costs one piece of memory, no thread and no descriptor.
 
@@ -82,14 +82,14 @@ mod tests {
     use http_body_util::BodyExt;
     use tempfile::TempDir;
 
-    /// A folder with this file, and a part of it as the body of an answer.
+    /// A folder with this file, and a part of it as the body of a response.
     fn served(bytes: &[u8], range: &str) -> (TempDir, FileBody) {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("file"), bytes).unwrap();
         let site = Site::load(folder.path(), &Options { memory_bytes: 0, ..Options::default() }).unwrap();
         let headers = HeaderMap::from_iter([(RANGE, HeaderValue::from_str(range).unwrap())]);
-        let answer = site.answer(&Method::GET, &Uri::from_static("/file"), &headers).unwrap().unwrap();
-        let Content::Disk(extent) = answer.into_body() else { panic!("nothing is kept in memory") };
+        let response = site.respond(&Method::GET, &Uri::from_static("/file"), &headers).unwrap().unwrap();
+        let Content::Disk(extent) = response.into_body() else { panic!("nothing is kept in memory") };
         (folder, FileBody::new(extent, Handle::current()))
     }
 

@@ -1,4 +1,4 @@
-//! A subscriber of a stream: events as they come, as the body of an answer, without occupying a thread.
+//! A subscriber of a stream: events as they come, as the body of a response, without occupying a thread.
 //!
 //! A piece is read when the client has taken the one before: a slow client costs one piece of memory and nobody's time, and loses nothing
 //! that is kept.
@@ -15,9 +15,9 @@ use tokio::sync::oneshot;
 
 use super::blob::room;
 use super::peer::Peer;
+use super::pending_request::PendingRequest;
 use super::pieces::{Broken, Piece};
 use super::scheduler::{Scheduler, not_read};
-use super::unanswered::Unanswered;
 use super::waiting::WaitingClient;
 use super::{Body, Ingress};
 use crate::error::{Error, OffsetFault, Result};
@@ -31,8 +31,8 @@ use crate::transaction::Database;
 const PIECE_BYTES: usize = 64 << 10;
 
 /// Answers with the events of a stream, given by its position in the schema.
-pub(super) async fn answer_with_events(
-    request: Unanswered,
+pub(super) async fn respond_with_events(
+    request: PendingRequest,
     parts: Parts,
     stream: usize,
     followed: Followed,
@@ -48,7 +48,7 @@ pub(super) async fn answer_with_events(
             });
             request.sent_in_pieces(handlers::event_stream(StreamBody::new(Box::pin(pieces))))
         }
-        Err(error) => request.answer_for(Err(error.into()), false, &parts.headers),
+        Err(error) => request.response_for(Err(error.into()), false, &parts.headers),
     }
 }
 

@@ -30,8 +30,8 @@ pub enum Limited {
     Bodies,
     /// Bytes of bodies in memory.
     BodyBytes,
-    /// Bytes of unsent answers in memory.
-    AnswerBytes,
+    /// Bytes of unsent responses in memory.
+    ResponseBytes,
     /// Change feeds.
     Feeds,
     /// Single reads in the pool.
@@ -44,11 +44,11 @@ pub enum Limited {
     Dumps,
     /// Threads of NDJSON lists.
     DumpThreads,
-    /// Appends to streams without an answer.
+    /// Appends to streams without a response.
     Appends,
     /// Bytes of their bodies.
     AppendBytes,
-    /// Multicasts without an answer.
+    /// Multicasts without a response.
     Multicasts,
     /// Thumbnails in the pool.
     Thumbnails,
@@ -60,7 +60,7 @@ impl Limited {
         Self::Connections,
         Self::Bodies,
         Self::BodyBytes,
-        Self::AnswerBytes,
+        Self::ResponseBytes,
         Self::Feeds,
         Self::Reads,
         Self::Writes,
@@ -79,7 +79,7 @@ impl Limited {
             Self::Connections => "connections",
             Self::Bodies => "bodies",
             Self::BodyBytes => "body_bytes",
-            Self::AnswerBytes => "response_bytes",
+            Self::ResponseBytes => "response_bytes",
             Self::Feeds => "feeds",
             Self::Reads => "reads",
             Self::Writes => "writes",

@@ -16,7 +16,7 @@ use super::scheduler::Permit;
 use super::waiting::WaitingClient;
 use super::{Ingress, Source};
 use crate::handlers::multicast::{Preferences, idempotency_key, repeated, stored, told};
-use crate::handlers::{Answer, Failure, Result};
+use crate::handlers::{Failure, Response, Result};
 use crate::multicast::{Asked, Outcome, Sending};
 use crate::observability::Context;
 use crate::routing::{Pool, Route};
@@ -32,7 +32,7 @@ impl Ingress {
         body: B,
         context: &mut Context,
         peer: &Peer,
-    ) -> Result<Answer> {
+    ) -> Result<Response> {
         if let Err(failure) = idempotency_key(&parts.headers) {
             return self.refuse(failure, parts, body);
         }
@@ -54,7 +54,7 @@ impl Ingress {
             let (route, headers) = (scheduler.route(&asking)?, &asking.headers);
             let json = route.json_of(&body)?.into_owned();
             let (table, conditions) = route.multicast().expect("it is one");
-            // The answer waits for the sync.
+            // The response waits for the sync.
             let database = scheduler.database().interrupted_by(&abandoned).deferring_syncs();
             let asked = Asked { table, conditions, body: &json, key: idempotency_key(headers)? };
             let outcome = multicast.send(&database, asked, scheduler.routes().max_rows())?;
@@ -68,10 +68,10 @@ impl Ingress {
         if durability == Durability::Strong {
             self.scheduler.synced().await?;
         }
-        let answer = match outcome {
+        let response = match outcome {
             Outcome::Repeated { id, targets } => repeated(&id, targets),
             Outcome::Sent(sending) if preferences.respond_async => {
-                let answer = stored(&sending, preferences);
+                let response = stored(&sending, preferences);
                 // Its targets are counted as if the sender had waited; those of too many at a time, as far as they are.
                 if let Ok(counted) = Arc::clone(&self.answered_multicasts).try_acquire_owned() {
                     tokio::spawn(async move {
@@ -79,11 +79,11 @@ impl Ingress {
                         drop(counted);
                     });
                 }
-                answer
+                response
             }
             Outcome::Sent(sending) => told(&mut awaited(sending, preferences, place.given_up()).await, preferences),
         };
-        route.converted(answer)
+        route.converted(response)
     }
 }
 

@@ -23,7 +23,7 @@ use axum::routing::{MethodRouter, any, get, post};
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, RANGE};
 use http::request::Parts;
-use http::{HeaderMap, Method, Response, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use prometheus_client::encoding::text::encode;
@@ -44,7 +44,7 @@ use crate::console::Console;
 use crate::error::Error;
 use crate::feed;
 use crate::handlers::{
-    self, Answer, Failure, Validator,
+    self, Failure, Response, Validator,
     coding::{self, AcceptedCoding},
 };
 use crate::multicast::{self, Multicast};
@@ -81,7 +81,7 @@ struct Description {
     text: Bytes,
 }
 
-/// A failure returned through the router, whose handlers can only return answers. The caller that takes it out knows the request id.
+/// A failure returned through the router, whose handlers can only return responses. The caller that takes it out knows the request id.
 #[derive(Clone)]
 struct Refused(Arc<Failure>);
 
@@ -134,11 +134,11 @@ impl Operations {
 
     /// Answers a request whose path is not a table's.
     ///
-    /// The answer to HEAD is that to GET.
+    /// The response to HEAD is that to GET.
     ///
     /// # Errors
     /// 400, 403, 404, 405, 406, 412; errors of the database.
-    pub(super) async fn answer(&self, mut parts: Parts, peer: &Peer) -> handlers::Result<Answer> {
+    pub(super) async fn respond(&self, mut parts: Parts, peer: &Peer) -> handlers::Result<Response> {
         if parts.method == Method::OPTIONS && parts.uri.path() == "*" {
             return Ok(handlers::options(routing::METHODS));
         }
@@ -148,12 +148,12 @@ impl Operations {
         }
         parts.extensions.insert(Local(client::is_local(peer.address(), &parts.headers)));
         let request = Request::from_parts(parts, Body::empty());
-        let mut answer = match self.router.call(request).await {
-            Ok(answer) => answer,
+        let mut response = match self.router.call(request).await {
+            Ok(response) => response,
             Err(never) => match never {},
         };
-        match answer.extensions_mut().remove::<Refused>().and_then(|Refused(failure)| Arc::into_inner(failure)) {
-            None => Ok(in_memory(answer).await),
+        match response.extensions_mut().remove::<Refused>().and_then(|Refused(failure)| Arc::into_inner(failure)) {
+            None => Ok(in_memory(response).await),
             Some(failure) => Err(failure),
         }
     }
@@ -167,22 +167,22 @@ async fn unversioned(request: Request, next: Next) -> Response<Body> {
     }
 }
 
-/// Compresses the answer of an endpoint, or refuses the request if it accepts no coding.
+/// Compresses the response of an endpoint, or refuses the request if it accepts no coding.
 async fn coded(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response<Body> {
     let accepted = match AcceptedCoding::accepted(request.headers()) {
         Ok(accepted) => accepted,
         Err(failure) => return refused(failure),
     };
-    let answer = in_memory(next.run(request).await).await;
-    let coding = accepted.of_bytes(answer.body().len());
+    let response = in_memory(next.run(request).await).await;
+    let coding = accepted.of_bytes(response.body().len());
     let peer = Peer::server(&shared.scheduler.limits);
-    shared.scheduler.compressed(answer, coding, &peer).await.map_or_else(refused, into_response)
+    shared.scheduler.compressed(response, coding, &peer).await.map_or_else(refused, into_response)
 }
 
-/// Takes an answer out of the router, whose handlers have their answers in memory.
-async fn in_memory(answer: Response<Body>) -> Answer {
-    let (head, body) = answer.into_parts();
-    Answer::from_parts(head, to_bytes(body, usize::MAX).await.expect("it is in memory"))
+/// Takes a response out of the router, whose handlers have their responses in memory.
+async fn in_memory(response: Response<Body>) -> Response {
+    let (head, body) = response.into_parts();
+    Response::from_parts(head, to_bytes(body, usize::MAX).await.expect("it is in memory"))
 }
 
 async fn options() -> Response<Body> {
@@ -379,8 +379,8 @@ async fn console(
         return refused(Failure::LocalOnly);
     }
     let made = shared.console.get_or_try_init(|| shared.scheduler.blocking(|| Ok(Console::new()))).await;
-    match made.map(|console| console.answer(request.method(), request.uri(), request.headers())) {
-        Ok(Some(Ok(answer))) => into_response(answer),
+    match made.map(|console| console.respond(request.method(), request.uri(), request.headers())) {
+        Ok(Some(Ok(response))) => into_response(response),
         Ok(Some(Err(failure))) | Err(failure) => refused(failure),
         Ok(None) => refused(Failure::nothing_at(request.uri().path())),
     }
@@ -401,9 +401,9 @@ async fn described(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Res
     if !as_sent.is_known(&headers) {
         return into_response(handlers::with_record(StatusCode::OK, validator, text.clone()));
     }
-    let mut answer = handlers::not_modified(&as_sent);
-    coding::vary(coding, answer.headers_mut());
-    into_response(answer)
+    let mut response = handlers::not_modified(&as_sent);
+    coding::vary(coding, response.headers_mut());
+    into_response(response)
 }
 
 /// The parameters of a checkpoint.
@@ -547,11 +547,11 @@ async fn nothing(State(shared): State<Arc<Shared>>, request: Request) -> Respons
 }
 
 fn refused(failure: Failure) -> Response<Body> {
-    let mut answer = Response::new(Body::empty());
-    answer.extensions_mut().insert(Refused(Arc::new(failure)));
-    answer
+    let mut response = Response::new(Body::empty());
+    response.extensions_mut().insert(Refused(Arc::new(failure)));
+    response
 }
 
-fn into_response(answer: Answer) -> Response<Body> {
-    answer.map(Body::from)
+fn into_response(response: Response) -> Response<Body> {
+    response.map(Body::from)
 }

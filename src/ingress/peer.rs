@@ -1,4 +1,4 @@
-//! The other end of a connection: who asks, and where the answers go.
+//! The other end of a connection: who asks, and where the responses go.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ struct End {
 }
 
 impl Peer {
-    /// Creates the peer at an address; `connection` is given up if its client holds too many bytes of answers that it does not take.
+    /// Creates the peer at an address; `connection` is given up if its client holds too many bytes of responses that it does not take.
     pub fn new(limits: &Arc<Limits>, address: IpAddr, connection: Option<Arc<dyn Holder>>) -> Self {
         Self(Arc::new(End { address, holdings: limits.of(Client::at(address)), connection }))
     }
@@ -50,18 +50,18 @@ impl Peer {
         self.0.holdings.take(limited, amount, Some(holder))
     }
 
-    /// Counts bytes of an answer until they are dropped; `None` if there is no room for them.
+    /// Counts bytes of a response until they are dropped; `None` if there is no room for them.
     pub(super) fn count(&self, bytes: Bytes) -> Option<Bytes> {
-        let held = self.0.holdings.take(Limited::AnswerBytes, bytes.len(), self.0.connection.as_ref());
+        let held = self.0.holdings.take(Limited::ResponseBytes, bytes.len(), self.0.connection.as_ref());
         held.map(|held| held.with(bytes))
     }
 
-    /// Takes room for bytes of an answer, if there is any. Who is refused tries it again.
+    /// Takes room for bytes of a response, if there is any. Who is refused tries it again.
     pub(super) fn room(&self, bytes: usize) -> Option<Held> {
-        self.0.holdings.try_take(Limited::AnswerBytes, bytes, self.0.connection.as_ref())
+        self.0.holdings.try_take(Limited::ResponseBytes, bytes, self.0.connection.as_ref())
     }
 
-    /// Counts bytes of an answer once there is room; `None` after the deadline, or if nobody waits for them any more.
+    /// Counts bytes of a response once there is room; `None` after the deadline, or if nobody waits for them any more.
     pub(super) fn count_when_room(
         &self,
         bytes: Bytes,
@@ -69,7 +69,7 @@ impl Peer {
         is_abandoned: impl Fn() -> bool,
     ) -> Option<Bytes> {
         let End { holdings, connection, .. } = &*self.0;
-        let (limited, connection) = (Limited::AnswerBytes, connection.as_ref());
+        let (limited, connection) = (Limited::ResponseBytes, connection.as_ref());
         let held = holdings.take_when_room(limited, bytes.len(), connection, deadline, is_abandoned);
         held.map(|held| held.with(bytes))
     }

@@ -66,7 +66,7 @@ pub(super) struct BodyBytes {
     append: Option<AppendPermit>,
 }
 
-/// What an append to a stream holds from its head to its answer, released on drop.
+/// What an append to a stream holds from its head to its response, released on drop.
 pub(super) struct AppendPermit {
     _place: Held,
     bytes: Held,
@@ -117,7 +117,7 @@ impl BodyBytes {
         self.append.is_some()
     }
 
-    /// Returns what it holds as an append, to be kept until the answer.
+    /// Returns what it holds as an append, to be kept until the response.
     pub(super) fn take_append(&mut self) -> Option<AppendPermit> {
         self.append.take()
     }

@@ -1,4 +1,4 @@
-//! A list as the body of an answer: pieces that are made in the pool and sent as they come.
+//! A list as the body of a response: pieces that are made in the pool and sent as they come.
 //!
 //! A failure after the first piece aborts the connection (over HTTP/2, the stream), so a list that ends normally is complete.
 
@@ -29,7 +29,7 @@ impl Drop for Waiting {
     }
 }
 
-/// The abort of an answer that cannot be completed.
+/// The abort of a response that cannot be completed.
 #[derive(Debug)]
 pub(super) struct Broken;
 

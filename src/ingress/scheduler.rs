@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, LINK, TRAILER};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Response};
+use http::{HeaderMap, HeaderValue};
 use hyper::body::Frame;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -35,7 +35,7 @@ use super::thumbnail_cache::Thumbnails;
 use super::{Options, body};
 use crate::error::Error;
 use crate::handlers::{
-    self, Answer, Failure, Result,
+    self, Failure, Response, Result,
     coding::{self, AcceptedCoding, Coding, Encoder, coded},
 };
 use crate::routing::{Call, Pool, Route, Routes, Work};
@@ -86,11 +86,11 @@ impl From<Handle> for Pools {
 /// The result of trying to answer a request inline.
 pub(super) enum Attempt {
     /// Completed.
-    Done(Result<Answer>),
+    Done(Result<Response>),
     /// Completed except for the sync of its writes.
-    Unsynced(Answer, Synced),
-    /// Completed except for the compression of an answer that is too long to compress inline.
-    Uncoded(Answer),
+    Unsynced(Response, Synced),
+    /// Completed except for the compression of a response that is too long to compress inline.
+    Uncoded(Response),
     /// Stopped at a lock held by another request; the channel closes when the lock is released.
     Locked(oneshot::Receiver<()>),
     /// Not possible inline: it may take long, or needs data that is not in memory.
@@ -109,38 +109,38 @@ pub(super) struct Completed {
     pub(super) headers: HeaderMap,
 }
 
-/// An answer, whole or in pieces.
+/// A response, whole or in pieces.
 pub(super) enum Reply {
-    Whole(Answer),
+    Whole(Response),
     InPieces(Response<Pieces>),
 }
 
-/// The beginning of an answer: either all of it, or the head of an answer in pieces.
+/// The beginning of a response: either all of it, or the head of a response in pieces.
 struct Started {
     began: Instant,
-    outcome: Result<Answer>,
-    /// The sync for which the answer has to wait, if any.
+    outcome: Result<Response>,
+    /// The sync for which the response has to wait, if any.
     synced: Option<Synced>,
     pieces: Option<UnboundedReceiver<Piece>>,
     headers: HeaderMap,
 }
 
-/// Shorter answers are not counted, since counting would cost more than it saves.
+/// Shorter responses are not counted, since counting would cost more than it saves.
 const COUNTED_BYTES: usize = 16 << 10;
 
-/// Marks an answer to a completed write, which must not become a failure if there is no room for it.
+/// Marks a response to a completed write, which must not become a failure if there is no room for it.
 #[derive(Clone)]
 struct Written;
 
-/// Marks the answer if it reports a completed write.
-fn marked(mut answer: Answer, call: &Call<'_>) -> Answer {
-    if answer.body().len() >= COUNTED_BYTES && call.has_written() {
-        answer.extensions_mut().insert(Written);
+/// Marks the response if it reports a completed write.
+fn marked(mut response: Response, call: &Call<'_>) -> Response {
+    if response.body().len() >= COUNTED_BYTES && call.has_written() {
+        response.extensions_mut().insert(Written);
     }
-    answer
+    response
 }
 
-/// Shorter answers are compressed inline, in about a tenth of a millisecond.
+/// Shorter responses are compressed inline, in about a tenth of a millisecond.
 const CODED_BYTES: usize = 16 << 10;
 
 /// The maximum unsent bytes of a list without a limit: it lasts as long as its client is slow, and must leave room for others.
@@ -242,7 +242,7 @@ struct Job {
     permit: Permit,
     peer: Peer,
     interrupt: Interrupt,
-    /// Taken once the beginning of the answer is sent.
+    /// Taken once the beginning of the response is sent.
     started: Option<oneshot::Sender<Started>>,
     /// The channel for pieces, once there was one.
     pieces: Option<UnboundedSender<Piece>>,
@@ -263,17 +263,17 @@ impl Job {
             let route = scheduler.route(&parts)?;
             let call = Call::new(&route, &body);
             let send_chunk = |piece| self.send_chunk(&scheduler, &route, piece);
-            let answer = call.answer_in_pieces(&database, &parts.headers, send_chunk)?;
-            let answer = marked(answer, &call);
-            Ok(match (self.encoder.take(), route.coding_of(&answer)) {
-                // The end of an answer compressed as a stream, possibly all of it.
+            let response = call.respond_in_pieces(&database, &parts.headers, send_chunk)?;
+            let response = marked(response, &call);
+            Ok(match (self.encoder.take(), route.coding_of(&response)) {
+                // The end of a response compressed as a stream, possibly all of it.
                 (Some(mut encoder), _) => {
-                    let (mut head, body) = answer.into_parts();
+                    let (mut head, body) = response.into_parts();
                     coding::set_headers(&mut head.headers, encoder.coding());
-                    Answer::from_parts(head, Bytes::from([encoder.write(&body), encoder.finish()].concat()))
+                    Response::from_parts(head, Bytes::from([encoder.write(&body), encoder.finish()].concat()))
                 }
-                (None, Some(coding)) if self.pieces.is_none() => coded(answer, coding),
-                (None, _) => answer,
+                (None, Some(coding)) if self.pieces.is_none() => coded(response, coding),
+                (None, _) => response,
             })
         });
         let synced = database.has_deferred_sync().then(|| scheduler.sync(&database));
@@ -330,7 +330,7 @@ impl Job {
         piece.and_then(|piece| self.peer.count_when_room(piece, deadline, is_abandoned)).ok_or_else(not_read)
     }
 
-    fn begin(&mut self, outcome: Result<Answer>, synced: Option<Synced>, pieces: Option<UnboundedReceiver<Piece>>) {
+    fn begin(&mut self, outcome: Result<Response>, synced: Option<Synced>, pieces: Option<UnboundedReceiver<Piece>>) {
         let headers = std::mem::take(&mut self.parts.headers);
         if let Some(started) = self.started.take() {
             // Fails if the client has disconnected.
@@ -380,7 +380,7 @@ impl Dump {
     }
 }
 
-/// Awaits the beginning of an answer. While a dump waits for a thread, whoever holds most of them gives up one.
+/// Awaits the beginning of a response. While a dump waits for a thread, whoever holds most of them gives up one.
 async fn begun(mut beginning: oneshot::Receiver<Started>, pool: Pool, peer: &Peer) -> Option<Started> {
     if pool != Pool::Dumping {
         return beginning.await.ok();
@@ -435,10 +435,10 @@ impl Scheduler {
     /// Runs the handler of a route inline, without blocking.
     pub(super) fn attempt(&self, route: &Route<'_>, headers: &HeaderMap, body: &[u8]) -> Attempt {
         match self.attempt_plain(&Call::new(route, body), headers) {
-            Attempt::Done(Ok(answer)) => match route.coding_of(&answer) {
-                None => Attempt::Done(Ok(answer)),
-                Some(coding) if answer.body().len() < CODED_BYTES => Attempt::Done(Ok(coded(answer, coding))),
-                Some(_) => Attempt::Uncoded(answer),
+            Attempt::Done(Ok(response)) => match route.coding_of(&response) {
+                None => Attempt::Done(Ok(response)),
+                Some(coding) if response.body().len() < CODED_BYTES => Attempt::Done(Ok(coded(response, coding))),
+                Some(_) => Attempt::Uncoded(response),
             },
             attempt => attempt,
         }
@@ -451,14 +451,14 @@ impl Scheduler {
             return Attempt::Blocked(call.pool());
         }
         if !call.route().may_write() {
-            return match caught(|| call.answer(&self.never_blocking, headers)) {
+            return match caught(|| call.respond(&self.never_blocking, headers)) {
                 Err(Failure::Error(Error::WouldBlock)) => Attempt::Blocked(call.pool()),
                 outcome => Attempt::Done(outcome),
             };
         }
         // A handle of its own, which records what is left to wait for.
         let database = self.never_blocking.clone();
-        match caught(|| call.answer(&database, headers).map(|answer| marked(answer, call))) {
+        match caught(|| call.respond(&database, headers).map(|response| marked(response, call))) {
             Err(Failure::Error(Error::WouldBlock)) => {
                 let (release, released) = oneshot::channel();
                 match database.when_released(move || drop(release)) {
@@ -466,7 +466,7 @@ impl Scheduler {
                     false => Attempt::Blocked(call.pool()),
                 }
             }
-            Ok(answer) if database.has_deferred_sync() => Attempt::Unsynced(answer, self.sync(&database)),
+            Ok(response) if database.has_deferred_sync() => Attempt::Unsynced(response, self.sync(&database)),
             // What was written before the handler failed is there.
             Err(failure) if database.has_deferred_sync() => {
                 drop(self.sync(&database));
@@ -499,8 +499,8 @@ impl Scheduler {
         let outcome = loop {
             let pool = match attempt {
                 Attempt::Done(outcome) => break outcome,
-                Attempt::Unsynced(answer, synced) => break when_synced(synced).await.map(|()| answer),
-                Attempt::Uncoded(answer) => break Ok(answer),
+                Attempt::Unsynced(response, synced) => break when_synced(synced).await.map(|()| response),
+                Attempt::Uncoded(response) => break Ok(response),
                 Attempt::Locked(_) => Pool::Writing,
                 Attempt::Blocked(pool) => pool,
             };
@@ -523,40 +523,41 @@ impl Scheduler {
             };
         };
         let outcome = match outcome {
-            Ok(answer) => self.coded(&parts, answer, peer).await,
+            Ok(response) => self.coded(&parts, response, peer).await,
             refused => refused,
         };
         Completed { began: Instant::now(), outcome: outcome.map(Reply::Whole), headers: parts.headers }
     }
 
-    /// Compresses the answer, if it has to be and is not yet.
-    async fn coded(self: &Arc<Self>, parts: &Parts, answer: Answer, peer: &Peer) -> Result<Answer> {
-        let is_coded = answer.headers().contains_key(CONTENT_ENCODING) || !parts.headers.contains_key(ACCEPT_ENCODING);
-        let coding = if is_coded { None } else { self.route(parts)?.coding_of(&answer) };
-        self.compressed(answer, coding, peer).await
+    /// Compresses the response, if it has to be and is not yet.
+    async fn coded(self: &Arc<Self>, parts: &Parts, response: Response, peer: &Peer) -> Result<Response> {
+        let is_coded =
+            response.headers().contains_key(CONTENT_ENCODING) || !parts.headers.contains_key(ACCEPT_ENCODING);
+        let coding = if is_coded { None } else { self.route(parts)?.coding_of(&response) };
+        self.compressed(response, coding, peer).await
     }
 
-    /// Compresses an answer, a longer one in the pool. A completed write must not fail any more: if there is no room in the pool, the answer
-    /// stays uncompressed.
+    /// Compresses a response, a longer one in the pool. A completed write must not fail any more: if there is no room in the pool, the
+    /// response stays uncompressed.
     ///
     /// # Errors
     /// `Overloaded` if the server stops before it begins.
     pub(super) async fn compressed(
         self: &Arc<Self>,
-        answer: Answer,
+        response: Response,
         coding: Option<Coding>,
         peer: &Peer,
-    ) -> Result<Answer> {
-        let Some(coding) = coding else { return Ok(answer) };
-        if answer.body().len() < CODED_BYTES {
-            return Ok(coded(answer, coding));
+    ) -> Result<Response> {
+        let Some(coding) = coding else { return Ok(response) };
+        if response.body().len() < CODED_BYTES {
+            return Ok(coded(response, coding));
         }
-        // Firm, since it may be the answer to a write.
-        let Some(permit) = Permit::take(self, peer, Pool::Scanning).map(Permit::firm) else { return Ok(answer) };
+        // Firm, since it may be the response to a write.
+        let Some(permit) = Permit::take(self, peer, Pool::Scanning).map(Permit::firm) else { return Ok(response) };
         let job = move || {
-            let answer = coded(answer, coding);
+            let response = coded(response, coding);
             drop(permit);
-            answer
+            response
         };
         self.in_pool(Pool::Scanning, peer, job).await
     }
@@ -583,8 +584,8 @@ impl Scheduler {
         }
     }
 
-    /// Runs the handler of a request in its pool, where it may block; an answer longer than a piece comes in pieces. If the
-    /// answer is dropped before its end, a query is cancelled; a write continues.
+    /// Runs the handler of a request in its pool, where it may block; a response longer than a piece comes in pieces. If the
+    /// response is dropped before its end, a query is cancelled; a write continues.
     async fn pooled(&self, parts: Parts, body: Bytes, mut held: BodyBytes, permit: Permit, peer: &Peer) -> Completed {
         let _append = held.take_append();
         let waiting = Waiting(Interrupt::default());
@@ -612,24 +613,24 @@ impl Scheduler {
         if let Some(synced) = synced {
             outcome = when_synced(synced).await.and(outcome);
         }
-        let outcome = outcome.map(|answer| match pieces {
-            None => Reply::Whole(answer),
-            Some(receiver) => Reply::InPieces(answer.map(|_| Pieces { receiver, _waiting: waiting })),
+        let outcome = outcome.map(|response| match pieces {
+            None => Reply::Whole(response),
+            Some(receiver) => Reply::InPieces(response.map(|_| Pieces { receiver, _waiting: waiting })),
         });
         Completed { began, outcome, headers }
     }
 
-    /// Counts the body until it is sent. If there is no room for it, the answer to a completed write is sent without its body.
+    /// Counts the body until it is sent. If there is no room for it, the response to a completed write is sent without its body.
     ///
     /// # Errors
     /// `Overloaded` if there is no room for it and nothing was written.
-    pub(super) fn count(answer: &mut Answer, peer: &Peer) -> Result<()> {
-        if answer.body().len() < COUNTED_BYTES {
+    pub(super) fn count(response: &mut Response, peer: &Peer) -> Result<()> {
+        if response.body().len() < COUNTED_BYTES {
             return Ok(());
         }
-        match peer.count(std::mem::take(answer.body_mut())) {
-            Some(body) => *answer.body_mut() = body,
-            None if answer.extensions().get::<Written>().is_some() => handlers::remove_content(answer),
+        match peer.count(std::mem::take(response.body_mut())) {
+            Some(body) => *response.body_mut() = body,
+            None if response.extensions().get::<Written>().is_some() => handlers::remove_content(response),
             None => return Err(Failure::Overloaded),
         }
         Ok(())
@@ -692,7 +693,7 @@ impl Scheduler {
         when_synced(self.sync(&self.blocking)).await
     }
 
-    /// Returns a part of a file as the body of an answer, after a look in the pool whether it can be read.
+    /// Returns a part of a file as the body of a response, after a look in the pool whether it can be read.
     ///
     /// # Errors
     /// `Storage` if it cannot be read.
@@ -713,12 +714,12 @@ impl Scheduler {
     }
 }
 
-/// Compresses an answer that needs no route, unless it is too long to compress inline.
-pub(super) fn coded_inline(answer: Answer, headers: &HeaderMap) -> Answer {
+/// Compresses a response that needs no route, unless it is too long to compress inline.
+pub(super) fn coded_inline(response: Response, headers: &HeaderMap) -> Response {
     let accepted = AcceptedCoding::accepted(headers).unwrap_or_default();
-    match accepted.of_bytes(answer.body().len()) {
-        Some(coding) if answer.body().len() < CODED_BYTES => coded(answer, coding),
-        _ => answer,
+    match accepted.of_bytes(response.body().len()) {
+        Some(coding) if response.body().len() < CODED_BYTES => coded(response, coding),
+        _ => response,
     }
 }
 

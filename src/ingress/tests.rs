@@ -25,9 +25,9 @@ async fn ask(ingress: &Arc<Ingress>, method: &str, path: &str, body: &'static st
         .header("host", "localhost")
         .header("content-type", "application/json");
     let request = request.body(Full::new(Bytes::from_static(body.as_bytes()))).unwrap();
-    let answer = ingress.answer(request, &ingress.peer(LOCAL, None)).await;
-    let status = answer.status().as_u16();
-    let bytes = answer.into_body().collect().await.unwrap().to_bytes();
+    let response = ingress.respond(request, &ingress.peer(LOCAL, None)).await;
+    let status = response.status().as_u16();
+    let bytes = response.into_body().collect().await.unwrap().to_bytes();
     (status, String::from_utf8(bytes.to_vec()).unwrap())
 }
 
@@ -80,17 +80,17 @@ async fn strong_writes_wait_for_one_sync_without_a_thread() {
     let options = Options { requests_in_flight: 1, ..Options::default() };
     let ingress = Arc::new(Ingress::new(database.clone(), handlers::Options::default(), options, pools).unwrap());
     let before = database.counters().syncs;
-    let mut answers = tokio::task::JoinSet::new();
+    let mut responses = tokio::task::JoinSet::new();
     for _ in 0..64 {
         let ingress = Arc::clone(&ingress);
-        answers.spawn(async move { ask(&ingress, "POST", "/Ledger", "{}").await.0 });
+        responses.spawn(async move { ask(&ingress, "POST", "/Ledger", "{}").await.0 });
     }
     while database.counters().writes < 64 {
-        assert!(answers.try_join_next().is_none(), "nothing was synced yet");
+        assert!(responses.try_join_next().is_none(), "nothing was synced yet");
         tokio::task::yield_now().await;
     }
     free.send(()).unwrap();
-    assert_eq!(answers.join_all().await, [201; 64]);
+    assert_eq!(responses.join_all().await, [201; 64]);
     assert_eq!(database.counters().syncs, before + 2, "of the first, and of all that waited meanwhile");
     [pool, syncing].into_iter().for_each(tokio::runtime::Runtime::shutdown_background);
 }
@@ -142,7 +142,7 @@ async fn over_the_limit_nobody_is_let_in() {
 }
 
 #[tokio::test]
-async fn a_write_that_was_done_is_never_refused_for_the_length_of_its_answer() {
+async fn a_write_that_was_done_is_never_refused_for_the_length_of_its_response() {
     let folder = tempfile::tempdir().unwrap();
     let ingress = ingress(&folder, Options { all_responses_bytes: 1 << 10, ..Options::default() });
     let name = "n".repeat(20 << 10);
@@ -179,18 +179,18 @@ async fn a_write_that_was_done_is_never_refused_for_the_length_of_its_answer() {
 }
 
 #[tokio::test]
-async fn a_panic_is_an_answer_with_a_name() {
+async fn a_panic_is_a_response_with_a_name() {
     let folder = tempfile::tempdir().unwrap();
     let ingress = ingress(&folder, Options::default());
     let traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     let (parts, ()) = Request::get("/").header("traceparent", traceparent).body(()).unwrap().into_parts();
     let context = ingress.recorder.begin(&parts, || LOCAL);
-    let outcome = panics::caught(|| -> handlers::Result<Answer> { panic!("no luck") });
-    let answer = ingress.problem(&outcome.unwrap_err(), &context, &parts.headers);
-    let body: serde_json::Value = serde_json::from_slice(answer.body()).unwrap();
-    assert_eq!(answer.status(), 500);
+    let outcome = panics::caught(|| -> handlers::Result<Response> { panic!("no luck") });
+    let response = ingress.problem(&outcome.unwrap_err(), &context, &parts.headers);
+    let body: serde_json::Value = serde_json::from_slice(response.body()).unwrap();
+    assert_eq!(response.status(), 500);
     assert_eq!(body["requestId"], "0af7651916cd43dd8448eb211c80319c", "its trace, so that others find it, too");
-    assert_eq!(body["requestId"], answer.headers()["x-request-id"].to_str().unwrap());
+    assert_eq!(body["requestId"], response.headers()["x-request-id"].to_str().unwrap());
     assert!(!body.to_string().contains("luck"));
 }
 
@@ -224,7 +224,7 @@ async fn beside_the_tables() {
     assert!(status == 200 && counters["gets"].is_u64(), "{counters}");
     let request = Request::get("/_counters").header("host", "localhost").body(Full::new(Bytes::new())).unwrap();
     let elsewhere = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
-    assert_eq!(ingress.answer(request, &ingress.peer(elsewhere, None)).await.status(), 403);
+    assert_eq!(ingress.respond(request, &ingress.peer(elsewhere, None)).await.status(), 403);
 }
 
 #[tokio::test]
@@ -246,7 +246,7 @@ async fn the_console_is_for_the_same_machine() {
     let status = async |path: &str, from: IpAddr| {
         let request = Request::get(path).header("host", "localhost").header("accept", "text/html");
         let request = request.body(Full::new(Bytes::new())).unwrap();
-        ingress.answer(request, &ingress.peer(from, None)).await.status().as_u16()
+        ingress.respond(request, &ingress.peer(from, None)).await.status().as_u16()
     };
     let elsewhere = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
     let mapped = IpAddr::V6(Ipv4Addr::LOCALHOST.to_ipv6_mapped());

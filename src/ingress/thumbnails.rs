@@ -12,19 +12,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::panics::caught;
 use super::peer::Peer;
+use super::pending_request::PendingRequest;
 use super::scheduler::{Permit, Scheduler};
 use super::thumbnail_cache::{Found, Making, Outcome, Thumbnails};
-use super::unanswered::Unanswered;
-use super::{Answering, Body, Ingress};
+use super::{Body, Ingress, ResponseFuture};
 use crate::error::Error;
-use crate::handlers::thumbnails::{Begun, Wanted, answer, begin};
-use crate::handlers::{Answer, Failure, Result};
+use crate::handlers::thumbnails::{Begun, Wanted, begin, respond};
+use crate::handlers::{Failure, Response, Result};
 use crate::observability::{self, Span};
 use crate::routing::{Access, Blob, Pool};
 use crate::schema::ThumbSize;
@@ -32,7 +32,7 @@ use crate::transaction::Database;
 
 /// What a request does next.
 enum Next {
-    Answer(Result<Answer>),
+    Response(Result<Response>),
     Wait(watch::Receiver<Option<Outcome>>, HeaderValue),
     Make(Wanted, Option<Making>),
 }
@@ -40,15 +40,15 @@ enum Next {
 impl Thumbnails {
     /// Goes on with a request that has begun.
     fn next(&self, begun: Result<Begun>) -> Next {
-        let cached = |answer| {
+        let cached = |response| {
             self.counted.cached.fetch_add(1, Relaxed);
-            Next::Answer(Ok(answer))
+            Next::Response(Ok(response))
         };
         match begun {
-            Err(failure) => Next::Answer(Err(failure)),
-            Ok(Begun::Known(answer)) => cached(answer),
+            Err(failure) => Next::Response(Err(failure)),
+            Ok(Begun::Known(response)) => cached(response),
             Ok(Begun::Wanted(wanted)) => match self.find(wanted.key) {
-                Found::Kept(made) => cached(answer(&made, wanted.etag)),
+                Found::Kept(made) => cached(respond(&made, wanted.etag)),
                 Found::BeingMade(making) => Next::Wait(making, wanted.etag),
                 Found::Missing(making) => Next::Make(wanted, making),
             },
@@ -58,25 +58,25 @@ impl Thumbnails {
 
 impl Ingress {
     /// Answers with a thumbnail of a blob.
-    pub(super) fn answer_with_thumbnail(
+    pub(super) fn respond_with_thumbnail(
         self: &Arc<Self>,
         blob: &Blob<'_>,
         spec: ThumbSize,
         headers: &HeaderMap,
         context: observability::Context,
         peer: &Peer,
-    ) -> Answering {
-        let (mut request, head) = (Unanswered::new(self, context, peer), blob.access == Access::Describe);
+    ) -> ResponseFuture {
+        let (mut request, head) = (PendingRequest::new(self, context, peer), blob.access == Access::Describe);
         let begun =
             caught(|| begin(&self.scheduler.never_blocking, blob.table, &blob.id, blob.attribute, spec, headers));
         let next = match self.scheduler.thumbnails.next(begun) {
-            Next::Answer(Err(Failure::Error(Error::WouldBlock))) => None,
-            Next::Answer(outcome) => return Answering::Now(Some(answered(request, outcome, head, headers))),
+            Next::Response(Err(Failure::Error(Error::WouldBlock))) => None,
+            Next::Response(outcome) => return ResponseFuture::Now(Some(answered(request, outcome, head, headers))),
             next => Some(next),
         };
         request.context().mark(Span::Handler);
         let (blob, headers) = ((blob.table.name.clone(), blob.id.to_string(), blob.attribute), headers.clone());
-        Answering::later(async move {
+        ResponseFuture::later(async move {
             let (scheduler, peer) = (Arc::clone(&request.ingress.scheduler), request.peer.clone());
             let waited_ms = request.ingress.options.request_timeout_ms;
             let made = tokio::time::timeout(
@@ -91,16 +91,16 @@ impl Ingress {
 }
 
 /// Answers, and counts what is refused.
-fn answered(request: Unanswered, outcome: Result<Answer>, head: bool, headers: &HeaderMap) -> Response<Body> {
+fn answered(request: PendingRequest, outcome: Result<Response>, head: bool, headers: &HeaderMap) -> Response<Body> {
     let ingress = Arc::clone(&request.ingress);
-    let answer = request.answer_for(outcome, head, headers);
-    if [StatusCode::UNPROCESSABLE_ENTITY, StatusCode::SERVICE_UNAVAILABLE].contains(&answer.status()) {
+    let response = request.response_for(outcome, head, headers);
+    if [StatusCode::UNPROCESSABLE_ENTITY, StatusCode::SERVICE_UNAVAILABLE].contains(&response.status()) {
         ingress.scheduler.thumbnails.counted.refused.fetch_add(1, Relaxed);
     }
-    answer
+    response
 }
 
-/// The answer to a request, which begins in the pool if it could not in memory. `blob`: table, id, position of the attribute.
+/// The response to a request, which begins in the pool if it could not in memory. `blob`: table, id, position of the attribute.
 async fn thumbnail(
     scheduler: &Arc<Scheduler>,
     mut next: Option<Next>,
@@ -108,17 +108,17 @@ async fn thumbnail(
     spec: ThumbSize,
     headers: &HeaderMap,
     peer: &Peer,
-) -> Result<Answer> {
+) -> Result<Response> {
     let thumbnails = &scheduler.thumbnails;
     loop {
         match next {
-            Some(Next::Answer(outcome)) => return outcome,
+            Some(Next::Response(outcome)) => return outcome,
             // No snapshot is held meanwhile.
             Some(Next::Wait(mut making, etag)) => {
                 if let Ok(outcome) = making.wait_for(Option::is_some).await.map(|outcome| outcome.clone()) {
                     let made = outcome.expect("it was waited for")?;
                     thumbnails.counted.cached.fetch_add(1, Relaxed);
-                    return Ok(answer(&made, etag));
+                    return Ok(respond(&made, etag));
                 }
             }
             Some(Next::Make(wanted, making)) => return make(scheduler, wanted, making, peer).await,
@@ -131,7 +131,7 @@ async fn thumbnail(
 }
 
 /// Makes one in the pool of pictures.
-async fn make(scheduler: &Arc<Scheduler>, wanted: Wanted, making: Option<Making>, peer: &Peer) -> Result<Answer> {
+async fn make(scheduler: &Arc<Scheduler>, wanted: Wanted, making: Option<Making>, peer: &Peer) -> Result<Response> {
     let permit = Permit::take(scheduler, peer, Pool::Picturing).ok_or(Failure::Overloaded)?;
     let etag = wanted.etag.clone();
     let work = Arc::new(Mutex::new(Some((wanted, making))));
@@ -143,5 +143,5 @@ async fn make(scheduler: &Arc<Scheduler>, wanted: Wanted, making: Option<Making>
     let made = permit.in_pool(job).await;
     // If its place was given up, it is still there: whoever waits for it makes it.
     drop(work.lock().take());
-    Ok(answer(&made??, etag))
+    Ok(respond(&made??, etag))
 }

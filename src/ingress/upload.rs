@@ -23,7 +23,7 @@ use super::{Ingress, Options};
 use crate::blobs::{CHUNK_BYTES, PIECE_BYTES, Upload};
 use crate::error::Error;
 use crate::handlers::blobs::{begin, finish};
-use crate::handlers::{Answer, Failure, Result};
+use crate::handlers::{Failure, Response, Result};
 use crate::observability::{Context, Span};
 use crate::routing::{Blob, Pool};
 use crate::transaction::Database;
@@ -43,7 +43,7 @@ impl Ingress {
         mut body: B,
         context: &mut Context,
         peer: &Peer,
-    ) -> Result<Answer> {
+    ) -> Result<Response> {
         let Some(permit) = BodyPermit::take(peer) else {
             return self.refuse(Failure::Overloaded, parts, body);
         };
@@ -142,17 +142,17 @@ impl Uploading {
         }
     }
 
-    async fn finish(self) -> Result<Answer> {
+    async fn finish(self) -> Result<Response> {
         let database = self.scheduler.database().deferring_syncs();
         let end = move |upload: &mut Upload| {
-            let answer = finish(&database, upload)?;
-            Ok((answer, database.has_deferred_sync()))
+            let response = finish(&database, upload)?;
+            Ok((response, database.has_deferred_sync()))
         };
-        let (this, (answer, is_unsynced)) = self.in_pool(end).await?;
+        let (this, (response, is_unsynced)) = self.in_pool(end).await?;
         if is_unsynced {
             this.scheduler.synced().await?;
         }
-        Ok(answer)
+        Ok(response)
     }
 
     fn upload(&mut self) -> &mut Upload {

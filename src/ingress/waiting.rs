@@ -4,20 +4,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::Method;
 use http::request::Parts;
-use http::{Method, Response};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
 use super::limits::{Held, Holder, Limited};
 use super::peer::Peer;
+use super::pending_request::PendingRequest;
 use super::permits::BodyBytes;
 use super::scheduler::{Attempt, Reply};
-use super::unanswered::Unanswered;
 use super::{Body, Ingress};
 use crate::error::Error;
 use crate::handlers::streams::AtEnd;
-use crate::handlers::{Answer, Failure, Result};
+use crate::handlers::{Failure, Response, Result};
 use crate::streams::Unfinished;
 
 /// A client that waits: for events, in a place among the change feeds, or for subscribers to take its message. For another client, the one
@@ -63,19 +63,19 @@ impl WaitingClient {
 }
 
 /// Answers a read once it has an event, or the time is over.
-pub(super) async fn answer_at_end(mut request: Unanswered, parts: Parts, wait: Duration) -> Response<Body> {
+pub(super) async fn respond_at_end(mut request: PendingRequest, parts: Parts, wait: Duration) -> Response<Body> {
     let head = parts.method == Method::HEAD;
     let outcome = read(&mut request, &parts, wait).await;
-    request.answer_for(outcome, head, &parts.headers)
+    request.response_for(outcome, head, &parts.headers)
 }
 
-async fn read(request: &mut Unanswered, parts: &Parts, wait: Duration) -> Result<Answer> {
+async fn read(request: &mut PendingRequest, parts: &Parts, wait: Duration) -> Result<Response> {
     let (ingress, deadline) = (Arc::clone(&request.ingress), Instant::now() + wait);
     let mut place = None;
     loop {
-        let answer = read_now(&ingress, request, parts).await?;
-        let Some(AtEnd { stream, partition, offset }) = answer.extensions().get::<AtEnd>().copied() else {
-            return Ok(answer);
+        let response = read_now(&ingress, request, parts).await?;
+        let Some(AtEnd { stream, partition, offset }) = response.extensions().get::<AtEnd>().copied() else {
+            return Ok(response);
         };
         let place = match &mut place {
             Some(place) => place,
@@ -85,13 +85,13 @@ async fn read(request: &mut Unanswered, parts: &Parts, wait: Duration) -> Result
         let streams = ingress.scheduler.routes().streams();
         let stream = &ingress.scheduler.database().schema().streams[stream];
         let Some(_place) = streams.wait(stream, &[(partition, offset)], move || drop(call))? else {
-            return Ok(answer);
+            return Ok(response);
         };
         tokio::select! {
             biased;
             _ = called => {}
-            () = place.given_up() => return Ok(answer),
-            () = tokio::time::sleep_until(deadline) => return Ok(answer),
+            () = place.given_up() => return Ok(response),
+            () = tokio::time::sleep_until(deadline) => return Ok(response),
         }
         // Its client has waited for the event, not for the server.
         request.of_stream.iter_mut().for_each(Unfinished::begin_again);
@@ -99,7 +99,7 @@ async fn read(request: &mut Unanswered, parts: &Parts, wait: Duration) -> Result
 }
 
 /// Reads once, inline or in the pool.
-async fn read_now(ingress: &Arc<Ingress>, request: &Unanswered, parts: &Parts) -> Result<Answer> {
+async fn read_now(ingress: &Arc<Ingress>, request: &PendingRequest, parts: &Parts) -> Result<Response> {
     let attempt = {
         let route = ingress.scheduler.routes().resolve(&parts.method, &parts.uri, &parts.headers);
         let route = route.ok_or_else(|| Failure::nothing_at(parts.uri.path()))??;
@@ -114,7 +114,7 @@ async fn read_now(ingress: &Arc<Ingress>, request: &Unanswered, parts: &Parts) -
     let completed = tokio::time::timeout(Duration::from_millis(waited_ms), completed).await;
     let completed = completed.map_err(|_| Failure::TimedOut { waited_ms })?;
     match completed.outcome? {
-        Reply::Whole(answer) => Ok(answer),
+        Reply::Whole(response) => Ok(response),
         Reply::InPieces(_) => Err(Failure::Panicked("a read of a stream is one piece".to_owned())),
     }
 }

@@ -1,4 +1,4 @@
-//! Counts by route: answers by status class, bytes of bodies, and a histogram of the durations of timed requests.
+//! Counts by route: responses by status class, bytes of bodies, and a histogram of the durations of timed requests.
 //!
 //! Bucket bounds double from 16 us, so that finding a bucket takes a shift instead of a search, and any quantile estimated from the
 //! histogram is within a factor of two.
@@ -34,7 +34,7 @@ pub(super) struct Counts {
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Route {
-    answers: [AtomicU64; 5],
+    responses: [AtomicU64; 5],
     bytes_in: AtomicU64,
     bytes_out: AtomicU64,
 }
@@ -65,7 +65,7 @@ impl Counts {
     ) {
         let counts = &self.routes[route.0];
         let class = usize::from(status.as_u16() / 100).clamp(1, CLASSES.len()) - 1;
-        add(&counts.answers[class], 1);
+        add(&counts.responses[class], 1);
         add(&counts.bytes_in, bytes_in);
         add(&counts.bytes_out, bytes_out);
         if let Some((durations, took)) = self.durations.get(route.0).zip(took) {
@@ -98,11 +98,11 @@ pub(super) struct Totals {
 
 impl Collector for Totals {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let answers = self.names().flat_map(|(route, name)| {
-            let class = move |(class, text)| ([("route", name), ("class", text)], self.answers(route, class));
+        let responses = self.names().flat_map(|(route, name)| {
+            let class = move |(class, text)| ([("route", name), ("class", text)], self.responses(route, class));
             CLASSES.into_iter().enumerate().map(class)
         });
-        encode_counter(&mut encoder, ("strata_requests", None), "Requests answered.", answers)?;
+        encode_counter(&mut encoder, ("strata_requests", None), "Requests answered.", responses)?;
         let bytes = |of: fn(&Route) -> &AtomicU64| {
             self.names().map(move |(route, name)| ([("route", name)], self.sum(|counts| of(&counts.routes[route]))))
         };
@@ -127,8 +127,8 @@ impl Totals {
         self.recorders.iter().map(|counts| of(counts).load(Ordering::Relaxed)).sum()
     }
 
-    fn answers(&self, route: usize, class: usize) -> u64 {
-        self.sum(|counts| &counts.routes[route].answers[class])
+    fn responses(&self, route: usize, class: usize) -> u64 {
+        self.sum(|counts| &counts.routes[route].responses[class])
     }
 
     fn encode_durations(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
@@ -139,15 +139,15 @@ impl Totals {
                 let bound = f64::from(1u32 << (FIRST_BUCKET + bucket as u32)) / 1e6;
                 (bound, self.sum(|counts| &counts.durations[route].buckets[bucket]))
             };
-            // Read before the answers, which are counted first, so that the buckets never exceed the answers.
+            // Read before the responses, which are counted first, so that the buckets never exceed the responses.
             let mut buckets: Vec<(f64, u64)> = (0..BUCKETS).map(bucket).collect();
-            let answers: u64 = (0..CLASSES.len()).map(|class| self.answers(route, class)).sum();
-            if answers > 0 {
-                let longer = answers.saturating_sub(buckets.iter().map(|(_, count)| count).sum());
+            let responses: u64 = (0..CLASSES.len()).map(|class| self.responses(route, class)).sum();
+            if responses > 0 {
+                let longer = responses.saturating_sub(buckets.iter().map(|(_, count)| count).sum());
                 buckets.push((f64::INFINITY, longer));
                 let seconds = self.sum(|counts| &counts.durations[route].nanoseconds) as f64 / 1e9;
                 let labels = [("route", name)];
-                metric.encode_family(&labels)?.encode_histogram::<NoLabelSet>(seconds, answers, &buckets, None)?;
+                metric.encode_family(&labels)?.encode_histogram::<NoLabelSet>(seconds, responses, &buckets, None)?;
             }
         }
         Ok(())

@@ -19,7 +19,7 @@ pub struct Identity {
     pub parent: Option<u64>,
 }
 
-/// As shown in the log and in answers: the trace, 32 hexadecimal digits.
+/// As shown in the log and in responses: the trace, 32 hexadecimal digits.
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:032x}", self.trace)

@@ -1,7 +1,7 @@
 //! The access log: one line of JSON for each request.
 //!
 //! A line is formatted by the thread that answered, in a reused buffer, and written by a thread of its own ([`Lines`]): a slow disk must
-//! not delay answers. The file is opened for appending, so that it may be copied and truncated while the server runs; or it may be moved
+//! not delay responses. The file is opened for appending, so that it may be copied and truncated while the server runs; or it may be moved
 //! away and [opened again](Target::reopen).
 
 use std::fmt::Arguments;
@@ -96,7 +96,7 @@ fn open_for_appending(path: &Path) -> Result<File> {
 #[derive(Serialize)]
 struct Line<'a> {
     time: Arguments<'a>,
-    /// The trace id of the request; an answer with 500 has the same.
+    /// The trace id of the request; a response with 500 has the same.
     id: Arguments<'a>,
     span: Arguments<'a>,
     parent: Option<Arguments<'a>>,

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::answers::{self, in_formats};
 use super::parts::{RECORDS, WITH_BODY, body_of, object, reference, tags, with};
-use crate::handlers::media::AnswerKind;
+use super::responses::{self, in_formats};
+use crate::handlers::media::ResponseKind;
 use crate::schema::{Stream, Table};
 
 /// Maximum length of an id.
@@ -12,13 +12,13 @@ const ID_LENGTH: usize = 1024;
 
 /// Returns the path item.
 pub(super) fn item() -> Value {
-    let answer = in_formats("The result of each operation.", &reference("strata.Results"), AnswerKind::One, &[]);
+    let response = in_formats("The result of each operation.", &reference("strata.Results"), ResponseKind::One, &[]);
     json!({"post": {
         "operationId": "batch",
         "tags": ["Batch"],
         "summary": "Executes operations on records of any tables, and on streams, in one transaction, all or none",
         "requestBody": body_of(reference("strata.Batch"), &RECORDS),
-        "responses": answers::of(&[(200, answer)], &[&WITH_BODY[..], &[404, 409, 412]].concat()),
+        "responses": responses::of(&[(200, response)], &[&WITH_BODY[..], &[404, 409, 412]].concat()),
     }})
 }
 
@@ -32,7 +32,7 @@ pub(super) fn request_schema<'t>(
     object(json!({"operations": {"type": "array", "maxItems": most, "items": {"anyOf": operations}}}), &["operations"])
 }
 
-/// Returns the schema of the answer body.
+/// Returns the schema of the response body.
 pub(super) fn response_schema<'t>(
     tables: impl Iterator<Item = &'t Table>,
     streams: impl Iterator<Item = &'t Stream>,

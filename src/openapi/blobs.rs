@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::answers::{self, empty, headers_named};
 use super::parts::{DELETE, link, operation, parameter, shared, with};
+use super::responses::{self, empty, headers_named};
 use crate::schema::{Attribute, Table, ThumbSize};
 
 /// Refusals of a write of bytes; its content type is stored and never refused.
@@ -31,20 +31,23 @@ fn of(table: &Table, attribute: &Attribute, verb: &str, summary: &str) -> Value 
 }
 
 fn read(table: &Table, attribute: &Attribute) -> Value {
-    let answer = |description: &str, headers: &[&str]| {
+    let response = |description: &str, headers: &[&str]| {
         let headers = headers_named(&[&["ETag", "Accept-Ranges"], headers].concat());
         json!({"description": description, "headers": headers, "content": any()})
     };
     let own = [
-        (200, answer("The bytes, with the media type they were uploaded with; with `thumb`, a smaller picture.", &[])),
-        (206, answer("The range that `Range` requests.", &["Content-Range"])),
+        (
+            200,
+            response("The bytes, with the media type they were uploaded with; with `thumb`, a smaller picture.", &[]),
+        ),
+        (206, response("The range that `Range` requests.", &["Content-Range"])),
         (304, empty("The client has the current version.", &["ETag"])),
     ];
     let mut parameters = shared(&["Range", "If-Range", "If-Match", "If-None-Match"]);
     parameters.push(thumb(attribute));
     let members = json!({
         "parameters": parameters,
-        "responses": answers::of(&own, &[400, 403, 404, 406, 412, 416, 421, 422, 500, 503]),
+        "responses": responses::of(&own, &[400, 403, 404, 406, 412, 416, 421, 422, 500, 503]),
     });
     with(of(table, attribute, "readBlob", "Reads the bytes of a blob"), members)
 }
@@ -63,14 +66,14 @@ fn thumb(attribute: &Attribute) -> Value {
 
 fn write(table: &Table, attribute: &Attribute) -> Value {
     let mut own = [(201, empty("Created.", &["ETag", "Location"])), (204, empty("Replaced.", &["ETag"]))];
-    for (_, answer) in &mut own {
+    for (_, response) in &mut own {
         let of = |verb: &str| (verb.to_owned(), link(format!("{verb}.{}.{}", table.name, attribute.name)));
-        answer["links"] = ["readBlob", "deleteBlob"].into_iter().map(of).collect();
+        response["links"] = ["readBlob", "deleteBlob"].into_iter().map(of).collect();
     }
     let members = json!({
         "parameters": shared(&["If-Match", "If-Absent"]),
         "requestBody": {"required": true, "description": "Bytes of any media type, not compressed.", "content": any()},
-        "responses": answers::of(&own, &WRITE),
+        "responses": responses::of(&own, &WRITE),
     });
     with(of(table, attribute, "writeBlob", "Writes the bytes of a blob of an existing record"), members)
 }
@@ -79,7 +82,7 @@ fn delete(table: &Table, attribute: &Attribute) -> Value {
     let own = [(204, json!({"description": "Deleted."}))];
     let members = json!({
         "parameters": shared(&["If-Match"]),
-        "responses": answers::of(&own, &[&DELETE[..], &[404, 412]].concat()),
+        "responses": responses::of(&own, &[&DELETE[..], &[404, 412]].concat()),
     });
     with(of(table, attribute, "deleteBlob", "Deletes the bytes of a blob"), members)
 }

@@ -1,14 +1,14 @@
 //! The paths of tables with their operations.
 //!
-//! Each operation is one function that reads from top to bottom: its request, and every status of its answer.
+//! Each operation is one function that reads from top to bottom: its request, and every status of its response.
 
 use serde_json::{Map, Value, json};
 
-use super::answers::{self, empty, in_formats, with_optional_headers};
 use super::parts::{DELETE, RECORDS, WITH_BODY, body_of, link, operation, parameter, reference, shared, tags, with};
+use super::responses::{self, empty, in_formats, with_optional_headers};
 use super::schemas;
 use crate::encoding;
-use crate::handlers::media::AnswerKind;
+use crate::handlers::media::ResponseKind;
 use crate::schema::{Attribute, Kind, Table};
 
 /// Refusals of a request that reads records.
@@ -120,14 +120,16 @@ fn list(table: &Table) -> Value {
     let mut parameters = conditions(table);
     parameters.extend([select(table), sort(table)]);
     parameters.extend(shared(&["limit", "offset", "after", "pagination"]));
-    let mut answer =
-        in_formats("The records, the query plan, or changes.", &listed(table), AnswerKind::List, &["Link"]);
+    let mut response =
+        in_formats("The records, the query plan, or changes.", &listed(table), ResponseKind::List, &["Link"]);
     if !table.in_redis {
         parameters.extend(shared(&["explain", "stream", "Last-Event-ID"]));
-        answer = or_changes(answer);
+        response = or_changes(response);
     }
-    let members =
-        json!({"parameters": parameters, "responses": answers::of(&[(200, answer)], &[&READ[..], &[410]].concat())});
+    let members = json!({
+        "parameters": parameters,
+        "responses": responses::of(&[(200, response)], &[&READ[..], &[410]].concat()),
+    });
     with(operation(table, "list", "Lists the records that satisfy a query"), members)
 }
 
@@ -136,8 +138,8 @@ fn list_by_body(table: &Table) -> Value {
         "schema": {"type": "string", "maxLength": 256 << 10},
         "example": format!("{}!=x&limit=3", table.attributes[table.primary_key].name),
     }}});
-    let answer = in_formats("The records, or the query plan.", &listed(table), AnswerKind::List, &["Link"]);
-    let members = json!({"requestBody": body, "responses": answers::of(&[(200, answer)], &WITH_BODY)});
+    let response = in_formats("The records, or the query plan.", &listed(table), ResponseKind::List, &["Link"]);
+    let members = json!({"requestBody": body, "responses": responses::of(&[(200, response)], &WITH_BODY)});
     with(operation(table, "query", "Lists the records that satisfy the query in the body"), members)
 }
 
@@ -145,10 +147,10 @@ fn create(table: &Table) -> Value {
     let (new, created) = (reference(&format!("{}.new", table.name)), reference(&table.name));
     let many = json!({"type": "array", "items": new, "maxItems": encoding::RECORDS});
     let created = json!({"anyOf": [created, {"type": "array", "items": created}]});
-    let answer = in_formats("The created record, or the records of an array.", &created, AnswerKind::One, &[]);
+    let response = in_formats("The created record, or the records of an array.", &created, ResponseKind::One, &[]);
     let of_one = [("ETag", "For a single record."), ("Location", "The path of a single record.")];
-    let answer = with_optional_headers(or_minimal(answer), &of_one);
-    let loaded = in_formats("The result of loading the lines.", &reference("strata.Load"), AnswerKind::One, &[]);
+    let response = with_optional_headers(or_minimal(response), &of_one);
+    let loaded = in_formats("The result of loading the lines.", &reference("strata.Load"), ResponseKind::One, &[]);
     let mut body = body_of(json!({"anyOf": [new, many]}), &RECORDS);
     let lines =
         json!({"type": "string", "description": "One JSON record per line, each created or refused independently."});
@@ -156,7 +158,7 @@ fn create(table: &Table) -> Value {
     let members = json!({
         "parameters": shared(&["If-Absent", "Prefer"]),
         "requestBody": body,
-        "responses": answers::of(&[(200, loaded), (201, answer)], &[&WITH_BODY[..], &[409, 412]].concat()),
+        "responses": responses::of(&[(200, loaded), (201, response)], &[&WITH_BODY[..], &[409, 412]].concat()),
     });
     with(
         operation(table, "create", "Creates a record, all records of an array or none, or each of any number of lines"),
@@ -167,25 +169,25 @@ fn create(table: &Table) -> Value {
 fn replace_all(table: &Table) -> Value {
     let new = reference(&format!("{}.new", table.name));
     let many = json!({"type": "array", "items": new, "maxItems": encoding::RECORDS});
-    let answer = in_formats(
+    let response = in_formats(
         "The numbers of records created and replaced.",
         &counts(&["created", "replaced"]),
-        AnswerKind::One,
+        ResponseKind::One,
         &[],
     );
     let members = json!({
         "requestBody": body_of(many, &RECORDS),
-        "responses": answers::of(&[(200, answer)], &[&WITH_BODY[..], &[409]].concat()),
+        "responses": responses::of(&[(200, response)], &[&WITH_BODY[..], &[409]].concat()),
     });
     with(operation(table, "replaceAll", "Replaces or creates all records of an array, or none"), members)
 }
 
 fn merge_matching(table: &Table) -> Value {
-    let answer = in_formats("The number of updated records.", &counts(&["updated"]), AnswerKind::One, &[]);
+    let response = in_formats("The number of updated records.", &counts(&["updated"]), ResponseKind::One, &[]);
     let members = json!({
         "parameters": conditions(table),
         "requestBody": body_of(reference(&format!("{}.patch", table.name)), &PATCH),
-        "responses": answers::of(&[(200, answer)], &[&WITH_BODY[..], &[409]].concat()),
+        "responses": responses::of(&[(200, response)], &[&WITH_BODY[..], &[409]].concat()),
     });
     with(operation(table, "mergeMatching", "Applies a merge patch to the records that satisfy a query"), members)
 }
@@ -218,9 +220,12 @@ fn delete_matching(table: &Table) -> Value {
         "additionalProperties": false,
     });
     let schema = json!({"oneOf": [counts(&["deleted"]), all]});
-    let answer = in_formats("The number of deleted records, or that all were deleted.", &schema, AnswerKind::One, &[]);
-    let members =
-        json!({"parameters": parameters, "responses": answers::of(&[(200, answer)], &[&DELETE[..], &[406]].concat())});
+    let response =
+        in_formats("The number of deleted records, or that all were deleted.", &schema, ResponseKind::One, &[]);
+    let members = json!({
+        "parameters": parameters,
+        "responses": responses::of(&[(200, response)], &[&DELETE[..], &[406]].concat()),
+    });
     with(
         operation(table, "deleteMatching", "Deletes the records that satisfy a query, or all with truncate=true"),
         members,
@@ -234,41 +239,42 @@ fn read(table: &Table) -> Value {
     }
     parameters.push(select(table));
     let record = reference(&format!("{}.shown", table.name));
-    let answer = in_formats("The record, reduced by `select`, or its changes.", &record, AnswerKind::One, &[]);
+    let response = in_formats("The record, reduced by `select`, or its changes.", &record, ResponseKind::One, &[]);
     let sunset =
         table.expires().then_some(("Sunset", "When the record ends, if it is neither written nor renewed (RFC 8594)."));
     let headers = [("ETag", "Of the record; a stream of changes has none.")].into_iter().chain(sunset);
-    let answer = with_optional_headers(or_changes(answer), &headers.collect::<Vec<_>>());
-    let own = [(200, answer), (304, empty("The client has the current version.", &["ETag"]))];
-    let members = json!({"parameters": parameters, "responses": answers::of(&own, &[&READ[..], &[404, 410]].concat())});
+    let response = with_optional_headers(or_changes(response), &headers.collect::<Vec<_>>());
+    let own = [(200, response), (304, empty("The client has the current version.", &["ETag"]))];
+    let members =
+        json!({"parameters": parameters, "responses": responses::of(&own, &[&READ[..], &[404, 410]].concat())});
     with(operation(table, "read", "Reads a record"), members)
 }
 
 fn replace(table: &Table) -> Value {
-    let answer = |description, headers: &[&str]| {
-        let mut answer = in_formats(description, &reference(&table.name), AnswerKind::One, headers);
-        answer["links"] = links(table);
-        answer
+    let response = |description, headers: &[&str]| {
+        let mut response = in_formats(description, &reference(&table.name), ResponseKind::One, headers);
+        response["links"] = links(table);
+        response
     };
     let own = [
-        (200, answer("Replaced; the new record.", &["ETag"])),
-        (201, or_minimal(answer("Created; the new record.", &["ETag", "Location"]))),
+        (200, response("Replaced; the new record.", &["ETag"])),
+        (201, or_minimal(response("Created; the new record.", &["ETag", "Location"]))),
         minimal(),
     ];
     let members = json!({
         "parameters": shared(if table.in_redis { &["If-Absent", "Prefer"] } else { &["If-Match", "If-Absent", "Prefer"] }),
         "requestBody": body_of(reference(&format!("{}.whole", table.name)), &RECORDS),
-        "responses": answers::of(&own, &[&WITH_BODY[..], &[409, 412]].concat()),
+        "responses": responses::of(&own, &[&WITH_BODY[..], &[409, 412]].concat()),
     });
     with(operation(table, "replace", "Replaces a record, or creates it"), members)
 }
 
 fn merge(table: &Table) -> Value {
-    let answer = in_formats("The changed record.", &reference(&table.name), AnswerKind::One, &["ETag"]);
+    let response = in_formats("The changed record.", &reference(&table.name), ResponseKind::One, &["ETag"]);
     let members = json!({
         "parameters": shared(&["If-Match", "Prefer"]),
         "requestBody": body_of(reference(&format!("{}.patch", table.name)), &PATCH),
-        "responses": answers::of(&[(200, answer), minimal()], &[&WITH_BODY[..], &[404, 409, 412]].concat()),
+        "responses": responses::of(&[(200, response), minimal()], &[&WITH_BODY[..], &[404, 409, 412]].concat()),
     });
     with(operation(table, "merge", "Applies a merge patch to a record"), members)
 }
@@ -302,49 +308,49 @@ fn multicast(table: &Table) -> Value {
     let told = json!({"oneOf": [told, answered(&["id", "targets", "repeated"], &[repeated])]});
     let described = "The states of the targets, or that the message repeats another one, and nothing was sent.";
     let own = [
-        (200, in_formats(described, &told, AnswerKind::One, &[])),
-        (202, in_formats("The message is stored.", &answered(&["id", "targets"], &[]), AnswerKind::One, &[])),
+        (200, in_formats(described, &told, ResponseKind::One, &[])),
+        (202, in_formats("The message is stored.", &answered(&["id", "targets"], &[]), ResponseKind::One, &[])),
     ];
-    let own = own.map(|(status, answer)| {
-        (status, with_optional_headers(answer, &[("Preference-Applied", "The preferences that were applied.")]))
+    let own = own.map(|(status, response)| {
+        (status, with_optional_headers(response, &[("Preference-Applied", "The preferences that were applied.")]))
     });
     let mut parameters = conditions(table);
     parameters.extend(shared(&["Idempotency-Key", "Prefer-Receipt"]));
     let members = json!({
         "parameters": parameters,
         "requestBody": body_of(json!({}), &RECORDS),
-        "responses": answers::of(&own, &[&WITH_BODY[..], &[409, 507]].concat()),
+        "responses": responses::of(&own, &[&WITH_BODY[..], &[409, 507]].concat()),
     });
     with(operation(table, "multicast", "Sends a message to all records that satisfy a query"), members)
 }
 
-/// Returns the answer that replaces 200 if `Prefer` asks for no record.
+/// Returns the response that replaces 200 if `Prefer` asks for no record.
 fn minimal() -> (u16, Value) {
     (204, empty("Success without a body, as requested by `Prefer`.", &["ETag", "Preference-Applied"]))
 }
 
-/// Returns the same answer, which has no body if `Prefer` asks for none.
-fn or_minimal(answer: Value) -> Value {
-    with_optional_headers(answer, &[("Preference-Applied", "Set if `Prefer: return=minimal` was applied.")])
+/// Returns the same response, which has no body if `Prefer` asks for none.
+fn or_minimal(response: Value) -> Value {
+    with_optional_headers(response, &[("Preference-Applied", "Set if `Prefer: return=minimal` was applied.")])
 }
 
 fn delete(table: &Table) -> Value {
     let own = [(204, json!({"description": "Deleted."}))];
     let members = json!({
         "parameters": shared(if table.in_redis { &[] } else { &["If-Match"] }),
-        "responses": answers::of(&own, &[&DELETE[..], &[404, 412]].concat()),
+        "responses": responses::of(&own, &[&DELETE[..], &[404, 412]].concat()),
     });
     with(operation(table, "delete", "Deletes a record"), members)
 }
 
-/// Returns the same answer, or the change stream that `stream=sse` asks for.
-fn or_changes(mut answer: Value) -> Value {
+/// Returns the same response, or the change stream that `stream=sse` asks for.
+fn or_changes(mut response: Value) -> Value {
     let description = "Events `put`, `delete` and `truncate`, each with an id to resume from with `Last-Event-ID`.";
-    answer["content"]["text/event-stream"] = json!({"schema": {"type": "string", "description": description}});
-    answer
+    response["content"]["text/event-stream"] = json!({"schema": {"type": "string", "description": description}});
+    response
 }
 
-/// Returns the answer of a list.
+/// Returns the response of a list.
 fn listed(table: &Table) -> Value {
     let records = json!({"type": "array", "items": reference(&format!("{}.shown", table.name))});
     let count = json!({"type": "integer", "minimum": 0});

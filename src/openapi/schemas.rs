@@ -196,7 +196,7 @@ fn given(kind: Kind) -> Value {
     }
 }
 
-/// Returns the schema of the answer to a bulk load.
+/// Returns the schema of the response to a bulk load.
 fn load() -> Value {
     let count = json!({"type": "integer", "minimum": 0});
     let error = json!({

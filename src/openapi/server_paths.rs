@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::answers::{self, empty, in_json};
 use super::parts::{ANY, WITH_BODY, body_of, parameter, reference, shared};
+use super::responses::{self, empty, in_json};
 
 /// Returns the paths with their operations.
 pub(super) fn paths() -> Map<String, Value> {
@@ -32,15 +32,15 @@ pub(super) fn paths() -> Map<String, Value> {
         (200, in_json("The OpenAPI 3.1 document.", object(), &["ETag"])),
         (304, empty("The client has the current version.", &["ETag"])),
     ];
-    let mut described = get("openapi", "This document", answers::of(&document, &[&ANY[..], &[412]].concat()));
+    let mut described = get("openapi", "This document", responses::of(&document, &[&ANY[..], &[412]].concat()));
     described["get"]["parameters"] = json!(shared(&["If-Match", "If-None-Match"]));
     let paths = [
-        ("/_health", get("health", "Health", answers::of(&health, &ANY))),
-        ("/_ready", get("ready", "Readiness", answers::of(&ready, &ANY))),
-        ("/_counters", get("counters", "Counters of storage calls and change feeds", answers::of(&counters, &ANY))),
-        ("/_metrics", get("metrics", "Metrics for Prometheus", answers::of(&[(200, metrics)], &ANY))),
-        ("/_stats", get("stats", "Streams: watermarks, groups, rates and times", answers::of(&statistics, &ANY))),
-        ("/_tables", get("tables", "The served tables", answers::of(&tables, &ANY))),
+        ("/_health", get("health", "Health", responses::of(&health, &ANY))),
+        ("/_ready", get("ready", "Readiness", responses::of(&ready, &ANY))),
+        ("/_counters", get("counters", "Counters of storage calls and change feeds", responses::of(&counters, &ANY))),
+        ("/_metrics", get("metrics", "Metrics for Prometheus", responses::of(&[(200, metrics)], &ANY))),
+        ("/_stats", get("stats", "Streams: watermarks, groups, rates and times", responses::of(&statistics, &ANY))),
+        ("/_tables", get("tables", "The served tables", responses::of(&tables, &ANY))),
         ("/_openapi.json", described),
         ("/_checkpoint", json!({"post": checkpoint()})),
         ("/graphql", graphql()),
@@ -58,12 +58,12 @@ fn checkpoint() -> Value {
         "tags": ["Operations"],
         "summary": "Copies the store into the directory for checkpoints on the server's machine; 404 if it has none",
         "parameters": [parameter],
-        "responses": answers::of(&own, &[400, 403, 404, 406, 421, 500, 503]),
+        "responses": responses::of(&own, &[400, 403, 404, 406, 421, 500, 503]),
     })
 }
 
 fn graphql() -> Value {
-    let answer = json!({"description": "The data, or errors (docs/graphql.md).", "content": {
+    let response = json!({"description": "The data, or errors (docs/graphql.md).", "content": {
         "application/json": {"schema": {"type": "object"}},
         "application/graphql-response+json": {"schema": {"type": "object"}},
     }});
@@ -71,7 +71,7 @@ fn graphql() -> Value {
         "application/problem+json": {"schema": reference("strata.Problem")},
         "application/graphql-response+json": {"schema": {"type": "object"}},
     }});
-    let own = [(200, answer), (400, refused)];
+    let own = [(200, response), (400, refused)];
     let members = json!({
         "query": {"type": "string"},
         "operationName": {"type": ["string", "null"]},
@@ -95,14 +95,14 @@ fn graphql() -> Value {
             "tags": ["GraphQL"],
             "summary": "Executes a query given in the URL",
             "parameters": in_url,
-            "responses": answers::of(&own, &[403, 405, 406, 421, 500, 503]),
+            "responses": responses::of(&own, &[403, 405, 406, 421, 500, 503]),
         },
         "post": {
             "operationId": "graphql.post",
             "tags": ["GraphQL"],
             "summary": "Executes a query or a mutation",
             "requestBody": body_of(schema, &["application/json"]),
-            "responses": answers::of(&own, &WITH_BODY[1..]),
+            "responses": responses::of(&own, &WITH_BODY[1..]),
         },
     })
 }

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::answers::{self, empty, in_json, with_optional_headers};
 use super::parts::{ANY, DELETE, WITH_BODY, body_of, object, parameter, reference, shared};
+use super::responses::{self, empty, in_json, with_optional_headers};
 use crate::encoding;
 use crate::handlers::streams::{LONGEST_WAIT_MS, MOST_EVENTS};
 use crate::schema::GROUP_BYTES;
@@ -38,10 +38,10 @@ fn operation(stream: &Stream, verb: &str, summary: &str, more: Value) -> Value {
 }
 
 fn append(stream: &Stream) -> Value {
-    let answer = in_json("The place of the event.", reference(&format!("{}.place", stream.name)), &[]);
+    let response = in_json("The place of the event.", reference(&format!("{}.place", stream.name)), &[]);
     let more = json!({
         "requestBody": body_of(reference(&format!("{}.event", stream.name)), &["application/json"]),
-        "responses": answers::of(&[(202, answer)], &[&WITH_BODY[..], &[412, 507]].concat()),
+        "responses": responses::of(&[(202, response)], &[&WITH_BODY[..], &[412, 507]].concat()),
     });
     operation(stream, "append", "Appends an event", more)
 }
@@ -55,12 +55,12 @@ fn append_all(stream: &Stream) -> Value {
     let offsets = json!({"type": "array", "items": reference(&format!("{}.place", stream.name))});
     let counted =
         object(json!({"count": number(), "duplicates": number(), "offsets": offsets}), &["count", "duplicates"]);
-    let answer = in_json("The places of the events, in their order; none with `return=minimal`.", counted, &[]);
-    let answer = with_optional_headers(answer, &[("Preference-Applied", "The preference that was applied.")]);
+    let response = in_json("The places of the events, in their order; none with `return=minimal`.", counted, &[]);
+    let response = with_optional_headers(response, &[("Preference-Applied", "The preference that was applied.")]);
     let more = json!({
         "parameters": shared(&["Prefer"]),
         "requestBody": body_of(object(json!({"records": events}), &["records"]), &["application/json"]),
-        "responses": answers::of(&[(202, answer)], &[&WITH_BODY[..], &[412, 507]].concat()),
+        "responses": responses::of(&[(202, response)], &[&WITH_BODY[..], &[412, 507]].concat()),
     });
     operation(stream, "appendAll", "Appends events, all or none", more)
 }
@@ -108,7 +108,7 @@ fn read(stream: &Stream) -> Value {
     events["content"]["text/event-stream"] = json!({"schema": {"type": "string", "description": description}});
     let own =
         [(200, events), (410, outside("The events were trimmed.")), (416, outside("There are no events there yet."))];
-    let more = json!({"parameters": parameters, "responses": answers::of(&own, &[&ANY[..], &[500, 503]].concat())});
+    let more = json!({"parameters": parameters, "responses": responses::of(&own, &[&ANY[..], &[500, 503]].concat())});
     operation(stream, "read", "Reads events of a partition", more)
 }
 
@@ -118,20 +118,23 @@ fn trim(stream: &Stream) -> Value {
     parameters.extend(shared(&["truncate"]));
     let trimmed = object(json!({"lowWatermark": number()}), &["lowWatermark"]);
     let truncated = object(json!({"truncated": {"type": "boolean", "const": true}}), &["truncated"]);
-    let answer = in_json("The low watermark, or that all were trimmed.", json!({"oneOf": [trimmed, truncated]}), &[]);
-    let more = json!({"parameters": parameters, "responses": answers::of(&[(200, answer)], &[&DELETE[..], &[406, 409]].concat())});
+    let response = in_json("The low watermark, or that all were trimmed.", json!({"oneOf": [trimmed, truncated]}), &[]);
+    let more = json!({
+        "parameters": parameters,
+        "responses": responses::of(&[(200, response)], &[&DELETE[..], &[406, 409]].concat()),
+    });
     operation(stream, "trim", "Trims a partition, or all of them with truncate=true", more)
 }
 
 fn groups(stream: &Stream) -> Value {
     let all = json!({"type": "array", "items": reference(&format!("{}.group", stream.name))});
     let own = [(200, in_json("The groups by name.", all, &[]))];
-    let more = json!({"responses": answers::of(&own, &[&ANY[..], &[500, 503]].concat())});
+    let more = json!({"responses": responses::of(&own, &[&ANY[..], &[500, 503]].concat())});
     operation(stream, "listGroups", "Lists the consumer groups", more)
 }
 
 fn group(stream: &Stream) -> Value {
-    let answer = || in_json("The group.", reference(&format!("{}.group", stream.name)), &["ETag"]);
+    let response = || in_json("The group.", reference(&format!("{}.group", stream.name)), &["ETag"]);
     let name = json!({
         "name": "group",
         "in": "path",
@@ -141,16 +144,16 @@ fn group(stream: &Stream) -> Value {
     });
     let read = json!({
         "parameters": shared(&["If-Match"]),
-        "responses": answers::of(&[(200, answer())], &[&ANY[..], &[404, 412, 500, 503]].concat()),
+        "responses": responses::of(&[(200, response())], &[&ANY[..], &[404, 412, 500, 503]].concat()),
     });
     let commit = json!({
         "parameters": shared(&["If-Match", "If-Absent"]),
         "requestBody": body_of(reference(&format!("{}.offsets", stream.name)), &["application/json"]),
-        "responses": answers::of(&[(200, answer())], &[&WITH_BODY[..], &[412, 507]].concat()),
+        "responses": responses::of(&[(200, response())], &[&WITH_BODY[..], &[412, 507]].concat()),
     });
     let remove = json!({
         "parameters": shared(&["If-Match"]),
-        "responses": answers::of(&[(204, empty("The group is deleted.", &[]))], &[&DELETE[..], &[404, 406, 412]].concat()),
+        "responses": responses::of(&[(204, empty("The group is deleted.", &[]))], &[&DELETE[..], &[404, 406, 412]].concat()),
     });
     json!({
         "parameters": [name],

@@ -1,13 +1,13 @@
 //! The step budget of a query on a worker thread, where other requests wait for it.
 //!
 //! A worker that answers a request on its own thread blocks all its other connections. Data being in memory does not bound the time: any
-//! number of entries may lead to nothing. So reads under [`Reach::Memory`] are counted, and a query that exceeds the budget returns
+//! number of entries may lead to nothing. So reads under [`ReadTier::Memory`] are counted, and a query that exceeds the budget returns
 //! `WouldBlock`: the request continues in the thread pool, as if some data had not been in memory.
 
 use std::cell::Cell;
 
 use crate::error::{Error, Result};
-use crate::storage::Reach;
+use crate::storage::ReadTier;
 use crate::transaction::Database;
 
 /// The maximum number of steps on a worker thread, a few hundred microseconds. A step is a scanned entry, or [`STEP_BYTES`] of a record for
@@ -34,9 +34,9 @@ pub(super) struct StepBudget<'d> {
 impl<'d> StepBudget<'d> {
     /// Returns the budget of a query of this database; unlimited if it may block.
     pub fn of(database: &'d Database) -> Self {
-        let steps = match database.reach() {
-            Reach::Memory => INLINE_STEPS,
-            Reach::Disk => UNINTERRUPTED_STEPS,
+        let steps = match database.tier() {
+            ReadTier::Memory => INLINE_STEPS,
+            ReadTier::Disk => UNINTERRUPTED_STEPS,
         };
         Self { database, left: Cell::new(steps) }
     }
@@ -58,12 +58,12 @@ impl<'d> StepBudget<'d> {
 
     #[cold]
     fn renew(&self) -> Result<()> {
-        match self.database.reach() {
-            Reach::Memory => Err(Error::WouldBlock),
-            Reach::Disk if self.database.is_interrupted() => {
+        match self.database.tier() {
+            ReadTier::Memory => Err(Error::WouldBlock),
+            ReadTier::Disk if self.database.is_interrupted() => {
                 Err(Error::Busy { detail: "the request was cancelled".to_owned() })
             }
-            Reach::Disk => {
+            ReadTier::Disk => {
                 std::thread::yield_now();
                 self.left.set(UNINTERRUPTED_STEPS);
                 Ok(())

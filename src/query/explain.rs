@@ -1,4 +1,4 @@
-//! The answer to `explain=true`: the plan of a query, without reading its records.
+//! The response to `explain=true`: the plan of a query, without reading its records.
 
 use serde::Serialize;
 
@@ -76,7 +76,7 @@ impl Query<'_> {
     pub fn explain<'q>(&'q self, database: &Database, table: &'q Table) -> Result<Explanation<'q>> {
         self.check(database, table)?;
         self.filter.compile()?; // Fails for whatever evaluation would reject.
-        let (snapshot, budget) = (database.store().snapshot(database.reach())?, StepBudget::of(database));
+        let (snapshot, budget) = (database.store().snapshot(database.tier())?, StepBudget::of(database));
         let source = Source::of(database, table, &snapshot, &budget);
         let reduced = self.reduced(source)?;
         let query = reduced.as_ref().unwrap_or(self);

@@ -14,7 +14,7 @@ use crate::encoding::key;
 use crate::error::{Error, Result};
 use crate::indexes::{Direction, KeyRange, Keys, Matches};
 use crate::schema::IndexKind;
-use crate::storage::{Reach, Space};
+use crate::storage::{ReadTier, Space};
 
 /// The maximum number of expired records that are remembered.
 const EXPIRED: usize = 1000;
@@ -64,7 +64,7 @@ impl Query<'_> {
 
 /// Returns the ids of the records that have expired and are not deleted yet; `None` if they are not known, or too many.
 fn expired(source: Source<'_>) -> Result<Option<HashSet<Vec<u8>>>> {
-    let Source { store, table, snapshot, reach, now, .. } = source;
+    let Source { store, table, snapshot, tier, now, .. } = source;
     let mut ids = HashSet::new();
     if !table.expires() {
         return Ok(Some(ids));
@@ -73,12 +73,12 @@ fn expired(source: Source<'_>) -> Result<Option<HashSet<Vec<u8>>>> {
     let Some(index) = index.filter(|index| index.is_ready_at(snapshot.sequence())) else { return Ok(None) };
     let range = KeyRange::expired(index, now);
     source.budget.seek()?;
-    let mut scan = store.scan_skipping(Space::Indexes, &range.lower, &range.upper, snapshot, reach, SKIPPED);
+    let mut scan = store.scan_skipping(Space::Indexes, &range.lower, &range.upper, snapshot, tier, SKIPPED);
     loop {
         let entry = match scan.next() {
             Ok(None) => return Ok(Some(ids)),
             Ok(Some((entry, _))) => entry,
-            Err(Error::WouldBlock) if reach == Reach::Disk => return Ok(None),
+            Err(Error::WouldBlock) if tier == ReadTier::Disk => return Ok(None),
             Err(error) => return Err(error),
         };
         source.budget.spend(1)?;
@@ -135,7 +135,7 @@ mod tests {
         });
         visited.unwrap();
         read.sort_unstable();
-        let (snapshot, budget) = (database.store().snapshot(Reach::Disk).unwrap(), StepBudget::of(database));
+        let (snapshot, budget) = (database.store().snapshot(ReadTier::Disk).unwrap(), StepBudget::of(database));
         let source = Source::of(database, table, &snapshot, &budget);
         let found = query.ids_by_keys(source, 10_000).unwrap().map(|mut ids| {
             ids.sort_unstable();

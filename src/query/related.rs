@@ -135,12 +135,12 @@ impl Chunks<'_, '_> {
 
     /// Finds the records whose foreign key is one of the ids by an ordered or a hash index.
     fn by_entries(&mut self, index: &Index, is_done: &dyn Fn(usize) -> bool) -> Result<()> {
-        let Source { store, snapshot, reach, budget, .. } = self.source;
+        let Source { store, snapshot, tier, budget, .. } = self.source;
         let range = |id: &String| KeyRange::of_value(index, &Value::Text(Cow::Borrowed(id)));
         let mut ranges: Vec<_> = self.own.iter().map(|(id, own)| (range(id), own[0])).collect();
         ranges.sort_unstable_by(|(one, _), (other, _)| one.lower.cmp(&other.lower));
         let bounds: Vec<_> = ranges.iter().map(|(range, _)| (&range.lower[..], &range.upper[..])).collect();
-        let mut scan = store.scan_many(Space::Indexes, &bounds, snapshot, reach);
+        let mut scan = store.scan_many(Space::Indexes, &bounds, snapshot, tier);
         for (range, own) in &ranges {
             budget.seek()?;
             scan.seek(&range.lower);
@@ -163,10 +163,10 @@ impl Chunks<'_, '_> {
 
     /// Finds the records by a unique index.
     fn by_owners(&mut self, index: &Index) -> Result<()> {
-        let Source { store, snapshot, reach, budget, .. } = self.source;
+        let Source { store, snapshot, tier, budget, .. } = self.source;
         budget.spend(self.own.len())?;
         let values: Vec<_> = self.own.keys().map(|id| Value::Text(Cow::Borrowed(id.as_str()))).collect();
-        let owners = indexes::owners(store, index, &values.iter().collect::<Vec<_>>(), snapshot, reach)?;
+        let owners = indexes::owners(store, index, &values.iter().collect::<Vec<_>>(), snapshot, tier)?;
         owners.iter().flatten().for_each(|owner| self.keys.push(self.source.table.id, b"", owner));
         self.flush()
     }

@@ -83,7 +83,7 @@ impl Query<'_> {
             }
             paths = AccessPaths::of(self, Indexes::ready(table));
         }
-        let (snapshot, budget) = (database.store().snapshot(database.reach())?, StepBudget::of(database));
+        let (snapshot, budget) = (database.store().snapshot(database.tier())?, StepBudget::of(database));
         let source = Source::of(database, table, &snapshot, &budget);
         match self.reduced(source)? {
             None => self.run_by(paths, source, visit),
@@ -303,7 +303,7 @@ impl Query<'_> {
         let (mut ids, all) = (Vec::new(), Self { text: self.text, filter: self.filter, ..Self::default() });
         all.check(database, table)?;
         all.filter.compile()?;
-        let (snapshot, budget) = (database.store().snapshot(database.reach())?, StepBudget::of(database));
+        let (snapshot, budget) = (database.store().snapshot(database.tier())?, StepBudget::of(database));
         if let Some(ids) = all.ids_by_keys(Source::of(database, table, &snapshot, &budget), most)? {
             return if ids.len() > most { Err(too_many(most)) } else { Ok((all, ids)) };
         }
@@ -348,7 +348,7 @@ impl Query<'_> {
             Access::Ids(ids) => (ids.first().map(|id| database.read(table, id)), false),
             Access::Owners(index, values) => {
                 let value = values.first().expect("a step of owners has a value");
-                match indexes::owner(database.store(), index, value, database.reach())? {
+                match indexes::owner(database.store(), index, value, database.tier())? {
                     Some(owner) => (Some(database.read(table, id_of_owner(&owner)?)), true),
                     None => (None, false),
                 }
@@ -384,7 +384,7 @@ fn satisfies(
     if !checks.accept(record)? || checks.related().is_empty() {
         return checks.accept(record);
     }
-    let (snapshot, budget) = (database.store().snapshot(database.reach())?, StepBudget::of(database));
+    let (snapshot, budget) = (database.store().snapshot(database.tier())?, StepBudget::of(database));
     are_related(checks, Source::of(database, table, &snapshot, &budget), record)
 }
 

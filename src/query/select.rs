@@ -59,7 +59,7 @@ impl Query<'_> {
             let next = self.run_to(database, table, |record| self.show_record(&record, &mut visit))?;
             return Ok(ListOutcome { next, total: None });
         }
-        self.show_in(database, table, &database.store().snapshot(database.reach())?, visit)
+        self.show_in(database, table, &database.store().snapshot(database.tier())?, visit)
     }
 
     /// Like [`Query::show`], at a snapshot.

@@ -6,7 +6,7 @@ use super::budget::StepBudget;
 use crate::error::{Error, Result};
 use crate::indexes::{Direction, KeyRange};
 use crate::schema::{Index, IndexKind, IndexState, Relationship, Schema, Table};
-use crate::storage::{Pinned, Reach, Scan, Snapshot, Space, Store};
+use crate::storage::{Pinned, ReadTier, Scan, Snapshot, Space, Store};
 use crate::transaction::Database;
 
 /// A table at one snapshot.
@@ -16,7 +16,7 @@ pub(super) struct Source<'s> {
     pub schema: &'s Schema,
     pub table: &'s Table,
     pub snapshot: &'s Snapshot<'s>,
-    pub reach: Reach,
+    pub tier: ReadTier,
     /// The time against which record expiry is checked, in microseconds since 1970.
     pub now: i64,
     pub budget: &'s StepBudget<'s>,
@@ -34,7 +34,7 @@ impl<'s> Source<'s> {
             schema: database.schema(),
             table,
             snapshot,
-            reach: database.reach(),
+            tier: database.tier(),
             now: database.now(),
             budget,
         }
@@ -56,10 +56,10 @@ impl<'s> Source<'s> {
     /// `WouldBlock` if the step budget is exhausted.
     pub fn scan(self, space: Space, range: &KeyRange, direction: Direction) -> Result<Scan<'s>> {
         self.budget.seek()?;
-        let Self { store, snapshot, reach, .. } = self;
+        let Self { store, snapshot, tier, .. } = self;
         Ok(match direction {
-            Direction::Forwards => store.scan(space, &range.lower, &range.upper, snapshot, reach),
-            Direction::Backwards => store.scan_backwards(space, &range.lower, &range.upper, snapshot, reach),
+            Direction::Forwards => store.scan(space, &range.lower, &range.upper, snapshot, tier),
+            Direction::Backwards => store.scan_backwards(space, &range.lower, &range.upper, snapshot, tier),
         })
     }
 }
@@ -124,17 +124,15 @@ impl<'p> Indexes<'p> {
 
 /// Returns the stored bytes of records in the order of the keys, which may be arbitrary.
 pub(super) fn records<'s>(source: Source<'s>, keys: &[&[u8]]) -> Result<Vec<Option<Pinned<'s>>>> {
-    let Source { store, snapshot, reach, .. } = source;
+    let Source { store, snapshot, tier, .. } = source;
     if keys.is_sorted() {
-        return store.multi_get(Space::Records, keys, snapshot, reach);
+        return store.multi_get(Space::Records, keys, snapshot, tier);
     }
     let mut ascending: Vec<(&[u8], usize)> = keys.iter().copied().zip(0..).collect();
     ascending.sort_unstable();
     let sorted: Vec<&[u8]> = ascending.iter().map(|(key, _)| *key).collect();
     let mut found: Vec<_> = keys.iter().map(|_| None).collect();
-    for ((_, position), bytes) in
-        ascending.into_iter().zip(store.multi_get(Space::Records, &sorted, snapshot, reach)?)
-    {
+    for ((_, position), bytes) in ascending.into_iter().zip(store.multi_get(Space::Records, &sorted, snapshot, tier)?) {
         found[position] = bytes;
     }
     Ok(found)

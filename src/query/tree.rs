@@ -22,7 +22,7 @@ pub struct Query<'q> {
     pub text: &'q str,
     /// The condition that records must satisfy.
     pub filter: Filter<'q>,
-    /// What the answer shows of each record; `None`: the whole record.
+    /// What the response shows of each record; `None`: the whole record.
     pub select: Option<Selection>,
     /// The sort order; if empty, the order that the plan provides, which is deterministic.
     pub sort: SmallVec<[Order; 2]>,
@@ -32,7 +32,7 @@ pub struct Query<'q> {
     pub offset: usize,
     /// The cursor from which the list continues, of a page of this query; `None`: from the beginning.
     pub after: Option<Cursor>,
-    /// Whether the answer includes the number of records without `limit` and `offset`.
+    /// Whether the response includes the number of records without `limit` and `offset`.
     pub pagination: bool,
     /// Whether to return the plan instead of records.
     pub explain: bool,
@@ -263,7 +263,7 @@ impl Item {
         }
     }
 
-    /// Returns its name in the answer.
+    /// Returns its name in the response.
     pub(super) fn name<'t>(&'t self, table: &'t Table) -> &'t str {
         match self {
             Self::Attribute(attribute) => &table.attributes[*attribute].name,

@@ -218,7 +218,7 @@ impl<'w, 'p> Walk<'w, 'p> {
                 Access::Ids(ids) => self.ids(&residual, ids, list)?,
                 Access::Owners(index, values) => {
                     let owners =
-                        indexes::owners(self.source.store, index, values, self.source.snapshot, self.source.reach)?;
+                        indexes::owners(self.source.store, index, values, self.source.snapshot, self.source.tier)?;
                     let mut ids = Vec::with_capacity(owners.len());
                     for owner in owners.iter().flatten() {
                         ids.push(id_of_owner(owner)?);

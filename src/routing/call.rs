@@ -9,7 +9,7 @@ use super::route::{Access, Asked, Blob, Pool, Route, Target, Verb};
 use super::{streams, without_default_limit};
 use crate::error::{Error, Place};
 use crate::graphql::{self, Kind};
-use crate::handlers::{self, Answer, Result, batch, blobs};
+use crate::handlers::{self, Response, Result, batch, blobs};
 use crate::multicast::Registry;
 use crate::query::{Limits, Query};
 use crate::schema::{Stream, Table};
@@ -129,20 +129,20 @@ impl<'c> Call<'c> {
         Ok(self.query.get_or_init(|| without_default_limit(parsed, self.route.accepted.format)))
     }
 
-    /// Runs the handler; a long list is passed to `send_chunk` in pieces, except for the last, which is the body of the answer.
+    /// Runs the handler; a long list is passed to `send_chunk` in pieces, except for the last, which is the body of the response.
     ///
     /// # Errors
     /// Errors of the handler and of `send_chunk`.
-    pub fn answer_in_pieces(
+    pub fn respond_in_pieces(
         &self,
         database: &Database,
         headers: &HeaderMap,
         send_chunk: impl FnMut(Vec<u8>) -> crate::error::Result<()>,
-    ) -> Result<Answer> {
+    ) -> Result<Response> {
         let (table, query) = match &self.route.target {
             Target::Table(table, Verb::List(query)) => (table, &**query),
             Target::Table(table, Verb::ListByBody(limits)) => (table, self.query(table, limits)?),
-            _ => return self.answer(database, headers),
+            _ => return self.respond(database, headers),
         };
         let format = self.route.accepted.format;
         match self.registry_of(table)? {
@@ -169,21 +169,21 @@ impl<'c> Call<'c> {
     ///
     /// # Panics
     /// If it is a load or a blob operation ([`Route::blob`]), which are streamed, or a multicast ([`Route::multicast`]), which is awaited.
-    pub fn answer(&self, database: &Database, headers: &HeaderMap) -> Result<Answer> {
+    pub fn respond(&self, database: &Database, headers: &HeaderMap) -> Result<Response> {
         let route = self.route;
         let body = &*route.body_format.json(self.body)?;
         match &route.target {
-            Target::Table(table, verb) => self.answer_in(table, verb, database, headers, body),
+            Target::Table(table, verb) => self.respond_for_table(table, verb, database, headers, body),
             Target::Options(allow) => Ok(handlers::options(allow)),
             Target::Changes(..) => Ok(handlers::event_stream(Bytes::new())),
-            Target::Stream(stream, asked) => self.answer_of(stream, asked, database, headers, body),
+            Target::Stream(stream, asked) => self.respond_for_stream(stream, asked, database, headers, body),
             Target::Batch => {
                 let resolve = |path: &str| self.route.routes.operation_target(path);
                 let (streams, most) = (&self.route.routes.streams, self.route.routes.options.max_rows);
                 batch::batch(streams, database, headers, body, route.accepted.format, most, resolve)
             }
             Target::Graphql(asked, transport) => {
-                self.route.routes.graphql.answer(database, self.graphql(asked)?, *transport)
+                self.route.routes.graphql.respond(database, self.graphql(asked)?, *transport)
             }
             Target::Blob(Blob { access: Access::Delete, table, id, attribute, .. }) => {
                 blobs::remove(database, table, id, *attribute, headers)
@@ -193,14 +193,14 @@ impl<'c> Call<'c> {
         }
     }
 
-    fn answer_of(
+    fn respond_for_stream(
         &self,
         stream: &Stream,
         asked: &streams::Asked<'_>,
         database: &Database,
         headers: &HeaderMap,
         body: &[u8],
-    ) -> Result<Answer> {
+    ) -> Result<Response> {
         use handlers::streams::{append, append_all, commit, group, groups, read, remove_group, trim, truncate};
         let streams = &self.route.routes.streams;
         match asked {
@@ -219,20 +219,20 @@ impl<'c> Call<'c> {
         }
     }
 
-    fn answer_in(
+    fn respond_for_table(
         &self,
         table: &Table,
         verb: &Verb<'_>,
         database: &Database,
         headers: &HeaderMap,
         body: &[u8],
-    ) -> Result<Answer> {
+    ) -> Result<Response> {
         let accepted = self.route.accepted;
         let format = accepted.format;
         if let Some(registry) = self.registry_of(table)? {
-            return self.answer_in_registry(registry, table, verb, database, headers, body);
+            return self.respond_for_registry(registry, table, verb, database, headers, body);
         }
-        let answer = match verb {
+        let response = match verb {
             Verb::Read(id) => handlers::read(database, table, id, headers, accepted),
             Verb::ReadSelected(id, query) => handlers::read_selected(database, table, id, query, headers, accepted),
             Verb::List(query) => handlers::list(database, table, query, format),
@@ -251,10 +251,10 @@ impl<'c> Call<'c> {
             Verb::DeleteMatching(text, limits) => handlers::delete_matching(database, table, text, headers, limits),
         }?;
         // Records that were read already have the negotiated format.
-        format.convert(answer, (!verb.properties().counts).then_some((database.schema(), table)))
+        format.convert(response, (!verb.properties().counts).then_some((database.schema(), table)))
     }
 
-    fn answer_in_registry(
+    fn respond_for_registry(
         &self,
         registry: &Registry,
         table: &Table,
@@ -262,11 +262,11 @@ impl<'c> Call<'c> {
         database: &Database,
         headers: &HeaderMap,
         body: &[u8],
-    ) -> Result<Answer> {
+    ) -> Result<Response> {
         use handlers::registry::{read, register, unregister};
         let accepted = self.route.accepted;
         let format = accepted.format;
-        let answer = match verb {
+        let response = match verb {
             Verb::Read(id) => read(registry, database, table, id, None, headers, accepted),
             Verb::ReadSelected(id, query) => read(registry, database, table, id, Some(query), headers, accepted),
             Verb::Replace(id) => register(registry, database, table, id, headers, body),
@@ -276,6 +276,6 @@ impl<'c> Call<'c> {
                 unreachable!("tables in Redis do not have it")
             }
         }?;
-        format.convert(answer, Some((database.schema(), table)))
+        format.convert(response, Some((database.schema(), table)))
     }
 }

@@ -7,7 +7,7 @@ use super::{Routes, Template, streams};
 use crate::feed::{EventId, Topic};
 use crate::graphql::Transport;
 use crate::handlers::{
-    self, Answer, Result,
+    self, Response, Result,
     coding::{self, Coding},
     load::Load,
     media::{Accepted, Bodies, BodyFormat},
@@ -213,15 +213,15 @@ impl<'r> Route<'r> {
         Ok(self.body_format.json(body)?)
     }
 
-    /// Returns an answer in JSON in the negotiated format and coding.
+    /// Returns a response in JSON in the negotiated format and coding.
     ///
     /// # Errors
     /// `Corrupt` in the case of a defect.
-    pub fn converted(&self, answer: Answer) -> Result<Answer> {
-        let answer = self.accepted.format.convert(answer, None)?;
-        Ok(match self.coding_of(&answer) {
-            Some(coding) => coding::coded(answer, coding),
-            None => answer,
+    pub fn converted(&self, response: Response) -> Result<Response> {
+        let response = self.accepted.format.convert(response, None)?;
+        Ok(match self.coding_of(&response) {
+            Some(coding) => coding::coded(response, coding),
+            None => response,
         })
     }
 
@@ -277,18 +277,18 @@ impl<'r> Route<'r> {
         self.body_format.gzip
     }
 
-    /// Returns the negotiated coding of an answer.
-    pub fn coding_of(&self, answer: &Answer) -> Option<Coding> {
-        self.accepted.coded.of_bytes(answer.body().len())
+    /// Returns the negotiated coding of a response.
+    pub fn coding_of(&self, response: &Response) -> Option<Coding> {
+        self.accepted.coded.of_bytes(response.body().len())
     }
 
-    /// Returns the negotiated coding of an answer in pieces.
+    /// Returns the negotiated coding of a response in pieces.
     pub fn coding_of_pieces(&self) -> Option<Coding> {
         self.accepted.coded.of_pieces()
     }
 
-    /// Returns the head of an answer in pieces.
-    pub fn head_of_pieces(&self) -> Answer {
+    /// Returns the head of a response in pieces.
+    pub fn head_of_pieces(&self) -> Response {
         let mut head = handlers::list_head(self.accepted.format);
         if let Some(coding) = self.coding_of_pieces() {
             coding::set_headers(head.headers_mut(), coding);
@@ -304,11 +304,11 @@ impl<'r> Route<'r> {
         }
     }
 
-    /// Returns the answer to a completed load.
+    /// Returns the response to a completed load.
     ///
     /// # Errors
     /// `Corrupt` in the case of a defect.
-    pub fn loaded(&self, load: &Load) -> Result<Answer> {
-        self.accepted.format.convert(load.answer(), None)
+    pub fn loaded(&self, load: &Load) -> Result<Response> {
+        self.accepted.format.convert(load.respond(), None)
     }
 }

@@ -10,7 +10,7 @@ use crate::handlers::{self, Failure, Result};
 use crate::schema::Stream;
 use crate::streams::Start;
 
-/// The maximum number of events in an answer, unless the request says another.
+/// The maximum number of events in a response, unless the request says another.
 const USUAL_EVENTS: u64 = 100;
 
 /// The most partitions that a subscription follows.

@@ -49,7 +49,7 @@ fn describe(routes: &Routes, method: &str, uri: &str, headers: &HeaderMap) -> St
             Verb::ListByBody(_) => format!("list {} by body", table.name),
             Verb::Create => format!("create {}", table.name),
         },
-        Some(Err(failure)) => failure.answer(None).status().as_u16().to_string(),
+        Some(Err(failure)) => failure.respond(None).status().as_u16().to_string(),
     }
 }
 
@@ -219,7 +219,7 @@ fn paths_of_operations() {
         Ok(batch::Target::Table(table, id)) => format!("{} {}", table.name, id.as_deref().unwrap_or("-")),
         Ok(batch::Target::Stream(stream)) => format!("stream {}", stream.name),
         Ok(batch::Target::Group(stream, group)) => format!("group {} {group}", stream.name),
-        Err(failure) => failure.answer(None).status().as_u16().to_string(),
+        Err(failure) => failure.respond(None).status().as_u16().to_string(),
     };
     for (path, expected) in [
         ("/Product", "Product -"),

@@ -16,14 +16,14 @@ use super::descriptors::Division;
 use super::worker::{Accepted, Handle};
 use crate::ingress::{Client, Holder, Limited, Limits};
 
-/// The answer to a client over the limit.
+/// The response to a client over the limit.
 const FULL: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
 /// The same over TLS, before the handshake: a fatal alert, `internal_error` (RFC 8446, section 6).
 const FULL_TLS: &[u8] = &[21, 3, 3, 0, 2, 2, 80];
 
-/// How long a rejected client may take to read the answer.
+/// How long a rejected client may take to read the response.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// The maximum number of unsent bytes in a socket. It accepts more once it has sent half of them, so a client is seen to receive each 64 KiB.
@@ -110,7 +110,7 @@ async fn accept(
                     }
                     continue;
                 };
-                // Small answers must not wait for the acknowledgement of earlier ones (Nagle's algorithm).
+                // Small responses must not wait for the acknowledgement of earlier ones (Nagle's algorithm).
                 let _ = stream.set_nodelay(true);
                 // Otherwise a send buffer grows to megabytes, and a slow client seems to receive nothing until a third of it is free.
                 let _ = socket2::SockRef::from(&stream).set_tcp_notsent_lowat(UNSENT_BYTES);
@@ -128,7 +128,7 @@ async fn accept(
 }
 
 /// Reads and discards what a rejected client has sent. Closing a socket with unread bytes resets the connection, and the client might never
-/// see the answer (RFC 9112, section 9.6).
+/// see the response (RFC 9112, section 9.6).
 async fn discard(stream: TcpStream) {
     let _ = socket2::SockRef::from(&stream).shutdown(Shutdown::Write);
     let mut bytes = [0; 4096];

@@ -4,7 +4,7 @@
 //! times within the shortest deadline. (The HTTP library would create, register and remove a timer for every request.) A deadline may thus
 //! be late by up to half of itself, or two seconds.
 //!
-//! No deadline is put off by bytes that are neither a request nor an answer (`frames`, `sent`).
+//! No deadline is put off by bytes that are neither a request nor a response (`frames`, `sent`).
 
 mod frames;
 mod head;
@@ -43,7 +43,7 @@ pub(super) struct Deadlines {
     header: Duration,
     /// For a connection without a request, whatever else it sends.
     idle: Duration,
-    /// For the client to receive [`TAKEN_BYTES`] of pending answers.
+    /// For the client to receive [`TAKEN_BYTES`] of pending responses.
     send: Duration,
     /// The deadline for everything in flight; set when the server stops.
     pub(super) stop: Arc<OnceLock<Instant>>,
@@ -65,10 +65,10 @@ impl Deadlines {
     }
 }
 
-/// The minimum that a client has to receive of an answer within the send deadline.
+/// The minimum that a client has to receive of a response within the send deadline.
 const TAKEN_BYTES: u64 = 64 << 10;
 
-/// Shorter pieces of an answer are not tracked, since tracking would cost more than it saves.
+/// Shorter pieces of a response are not tracked, since tracking would cost more than it saves.
 const WATCHED_BYTES: usize = 4 << 10;
 
 /// The maximum of received bytes that are buffered, and thus the maximum length of a head. A fast body fills all of it.
@@ -85,7 +85,7 @@ pub(super) enum Order {
     Serve,
     /// Answer what has been sent, and have the client go elsewhere with what it has not: the server is about to stop.
     Drain,
-    /// Complete the answers in flight, and end.
+    /// Complete the responses in flight, and end.
     Finish,
     /// End immediately.
     Leave,
@@ -97,15 +97,15 @@ pub(super) enum Order {
 pub(super) struct Watch {
     /// The number of requests begun.
     requests: AtomicU64,
-    /// Requests without an answer, bodies still being read, and answers of unknown length: these have deadlines of their own.
+    /// Requests without a response, bodies still being read, and responses of unknown length: these have deadlines of their own.
     in_flight: AtomicU32,
     /// Whether bytes arrived after the last request: the beginning of a head. Meaningless over HTTP/2.
     begun: AtomicBool,
-    /// The bytes of answers that the socket has accepted.
-    answered: AtomicU64,
-    /// The number of unsent pieces of answers.
+    /// The bytes of responses that the socket has accepted.
+    response_bytes: AtomicU64,
+    /// The number of unsent pieces of responses.
     unsent: AtomicU32,
-    /// The time since which something is unsent, and the bytes of answers accepted by then.
+    /// The time since which something is unsent, and the bytes of responses accepted by then.
     sending: Mutex<Option<(Instant, u64)>>,
     http2: AtomicBool,
     /// An [`Order`].
@@ -155,18 +155,18 @@ impl Watch {
         }
     }
 
-    /// Ends the connection if its client receives its answers too slowly.
+    /// Ends the connection if its client receives its responses too slowly.
     fn look_after_sending(&self, now: Instant, deadlines: &Deadlines) {
         let mut sending = self.sending.lock();
-        let answered = self.answered.load(Relaxed);
+        let response_bytes = self.response_bytes.load(Relaxed);
         if self.unsent.load(Relaxed) == 0 {
             *sending = None;
             return;
         }
-        let (since, before) = *sending.get_or_insert((now, answered));
+        let (since, before) = *sending.get_or_insert((now, response_bytes));
         if now.duration_since(since) >= deadlines.send {
-            *sending = Some((now, answered));
-            if answered - before < TAKEN_BYTES {
+            *sending = Some((now, response_bytes));
+            if response_bytes - before < TAKEN_BYTES {
                 self.order(Order::Leave);
             }
         }
@@ -182,9 +182,9 @@ impl Watch {
         }
     }
 
-    /// Records bytes of answers that the socket has accepted: a long answer is sent long after it was made.
-    fn note_answered(&self, bytes: u64) {
-        self.answered.store(self.answered.load(Relaxed) + bytes, Relaxed);
+    /// Records bytes of responses that the socket has accepted: a long response is sent long after it was made.
+    fn note_response_bytes(&self, bytes: u64) {
+        self.response_bytes.store(self.response_bytes.load(Relaxed) + bytes, Relaxed);
     }
 
     fn current(&self) -> Order {
@@ -201,7 +201,7 @@ impl Holder for Watch {
     /// The bytes that its client has taken since it began to wait for it.
     fn rank(&self, _number: u64) -> Option<u64> {
         let before = self.sending.lock().map_or(0, |(_, before)| before);
-        Some(self.answered.load(Relaxed) - before)
+        Some(self.response_bytes.load(Relaxed) - before)
     }
 
     fn give_up(&self) {
@@ -237,7 +237,7 @@ impl Holder for Open {
     }
 }
 
-/// A request in flight, from its head to the end of its answer or body.
+/// A request in flight, from its head to the end of its response or body.
 struct InFlight(Arc<Watch>);
 
 impl InFlight {
@@ -261,7 +261,7 @@ impl Drop for InFlight {
     }
 }
 
-/// The body of a request. A rejected request may have its body read after the answer: meanwhile the connection is not idle, and the
+/// The body of a request. A rejected request may have its body read after the response: meanwhile the connection is not idle, and the
 /// received bytes are not the head of the next request.
 struct RequestBody {
     body: Incoming,
@@ -301,7 +301,7 @@ impl Body for RequestBody {
     }
 }
 
-/// An unsent part of an answer. The last reference may be dropped on another thread, so this has a counter of its own.
+/// An unsent part of a response. The last reference may be dropped on another thread, so this has a counter of its own.
 struct Unsent(Arc<Watch>);
 
 impl Unsent {
@@ -317,7 +317,7 @@ impl Drop for Unsent {
     }
 }
 
-/// Bytes of an answer, until they are sent.
+/// Bytes of a response, until they are sent.
 struct Piece {
     bytes: Bytes,
     _unsent: Unsent,
@@ -329,7 +329,7 @@ impl AsRef<[u8]> for Piece {
     }
 }
 
-/// The body of an answer. The client is being waited for while a piece is ready and not requested, but not while the next piece is
+/// The body of a response. The client is being waited for while a piece is ready and not requested, but not while the next piece is
 /// requested and not ready.
 struct ResponseBody<B> {
     body: B,
@@ -419,15 +419,15 @@ where
         let in_flight = InFlight::begin(Arc::clone(&requests), http2);
         let waits = request.version() == http::Version::HTTP_11 && !request.body().is_end_stream();
         let asked = (waits && waits_to_be_asked(request.headers())).then(Arc::<AtomicBool>::default);
-        let answer = ingress.answer(request.map(|body| RequestBody::of(body, &in_flight, asked.clone())), &peer);
+        let response = ingress.respond(request.map(|body| RequestBody::of(body, &in_flight, asked.clone())), &peer);
         async move {
-            let mut answer = answer.await;
+            let mut response = response.await;
             // A body that was not asked for may come or not, so the HTTP library closes the connection (RFC 9110, section 10.1.1).
             let is_unasked = asked.is_some_and(|asked| !asked.load(Relaxed));
             if is_unasked || (!http2 && in_flight.0.current() != Order::Serve) {
-                answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
-            Ok::<_, Infallible>(answer.map(|body| ResponseBody::of(body, in_flight)))
+            Ok::<_, Infallible>(response.map(|body| ResponseBody::of(body, in_flight)))
         }
     });
     let io = TokioIo::new(Watched { stream, watch: Arc::clone(&watch), head, sent: Sent::default() });
@@ -446,7 +446,7 @@ async fn until_left<F: Future>(
     std::future::poll_fn(|context| {
         let is_due = match watch.current() {
             Order::Serve => false,
-            // A client of HTTP/1 is told by its next answer.
+            // A client of HTTP/1 is told by its next response.
             Order::Drain => watch.http2.load(Relaxed),
             Order::Finish => true,
             Order::Leave => return Poll::Ready(None),
@@ -461,7 +461,7 @@ async fn until_left<F: Future>(
     .await
 }
 
-/// A stream that records received bytes, and sent bytes of answers.
+/// A stream that records received bytes, and sent bytes of responses.
 struct Watched<S> {
     stream: S,
     watch: Arc<Watch>,
@@ -474,7 +474,7 @@ impl<S> Watched<S> {
     fn note_sent(&mut self, outcome: &Poll<std::io::Result<usize>>, pieces: &[IoSlice<'_>]) {
         if let Poll::Ready(Ok(accepted)) = outcome {
             self.head.end();
-            self.watch.note_answered(self.sent.answered(*accepted, pieces));
+            self.watch.note_response_bytes(self.sent.response_bytes(*accepted, pieces));
         }
     }
 }
@@ -570,19 +570,19 @@ mod tests {
             watch.begun.store(begun, Relaxed);
             assert_eq!(order_after(&watch, start, &[0, 1]), Order::Serve);
             // A greeting of HTTP/2, for instance, is none.
-            watch.note_answered(0);
+            watch.note_response_bytes(0);
             let expected = if begun { Order::Leave } else { Order::Finish };
             assert_eq!(order_after(&watch, start, &[2]), expected);
         }
     }
 
     #[test]
-    fn an_answer_that_is_taken_keeps_it_open() {
+    fn a_response_that_is_taken_keeps_it_open() {
         let (watch, start) = (Arc::new(Watch::default()), Instant::now());
         drop(InFlight::begin(Arc::clone(&watch), false));
         let unsent = Unsent::one_more(&watch);
         assert_eq!(order_after(&watch, start, &[0, 9, 18]), Order::Serve);
-        watch.note_answered(TAKEN_BYTES);
+        watch.note_response_bytes(TAKEN_BYTES);
         assert_eq!(order_after(&watch, start, &[27, 36]), Order::Serve);
         drop(unsent);
         assert_eq!(order_after(&watch, start, &[37, 45]), Order::Serve);
@@ -605,11 +605,11 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_takes_too_little_of_an_answer_is_left() {
+    fn a_client_that_takes_too_little_of_a_response_is_left() {
         let (watch, start) = (Arc::new(Watch::default()), Instant::now());
         let request = InFlight::begin(Arc::clone(&watch), true);
         let unsent = Unsent::one_more(&watch);
-        let take = |bytes| watch.note_answered(bytes);
+        let take = |bytes| watch.note_response_bytes(bytes);
         assert_eq!(order_after(&watch, start, &[0, 19]), Order::Serve);
         take(TAKEN_BYTES);
         assert_eq!(order_after(&watch, start, &[20, 39]), Order::Serve, "enough in twenty seconds");
@@ -630,7 +630,7 @@ mod tests {
         let body = InFlight::one_more(Arc::clone(&watch));
         drop(request);
         watch.begun.store(true, Relaxed);
-        assert_eq!(order_after(&watch, start, &[100, 101, 120]), Order::Serve, "a body is read behind the answer");
+        assert_eq!(order_after(&watch, start, &[100, 101, 120]), Order::Serve, "a body is read behind the response");
         drop(body);
         assert_eq!(order_after(&watch, start, &[121, 129]), Order::Serve);
         drop(InFlight::begin(Arc::clone(&watch), false));

@@ -26,7 +26,7 @@ pub(super) struct Division {
     /// Sorted files and blob files of the store.
     pub(super) open_files: usize,
     pub(super) connections: usize,
-    /// Rejected connections whose clients have not read the answer.
+    /// Rejected connections whose clients have not read the response.
     pub(super) turned_away: usize,
 }
 

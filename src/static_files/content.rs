@@ -17,7 +17,7 @@ use twox_hash::XxHash3_64;
 use super::Representation;
 use crate::error::{Error, Result};
 
-/// The body of an answer.
+/// The body of a response.
 #[derive(Debug)]
 pub enum Content {
     /// In memory.

@@ -1,4 +1,4 @@
-//! Answers from a folder of static files.
+//! Responses from a folder of static files.
 
 use std::fs;
 
@@ -50,21 +50,21 @@ fn ask(
     method: Method,
     path: &str,
     headers: &[(HeaderName, &'static str)],
-) -> Option<handlers::Result<Answer>> {
+) -> Option<handlers::Result<Response>> {
     let headers = headers.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value))).collect();
-    site.answer(&method, &path.parse().unwrap(), &headers)
+    site.respond(&method, &path.parse().unwrap(), &headers)
 }
 
-fn get(site: &Site, path: &str, headers: &[(HeaderName, &'static str)]) -> Answer {
+fn get(site: &Site, path: &str, headers: &[(HeaderName, &'static str)]) -> Response {
     ask(site, Method::GET, path, headers).unwrap().unwrap()
 }
 
-fn header<B>(answer: &Response<B>, name: impl AsHeaderName) -> &str {
-    answer.headers().get(name).map_or("", |value| value.to_str().unwrap())
+fn header<B>(response: &Response<B>, name: impl AsHeaderName) -> &str {
+    response.headers().get(name).map_or("", |value| value.to_str().unwrap())
 }
 
-fn text(answer: Answer) -> String {
-    match answer.into_body() {
+fn text(response: Response) -> String {
+    match response.into_body() {
         Content::Memory(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         Content::Disk(extent) => {
             let bytes = extent.read(extent.range()).unwrap();
@@ -88,13 +88,13 @@ fn files_folders_and_types() {
         ("/latin.txt", "text/plain", "caf\u{FFFD}"),
         ("/_app/start.js", "text/javascript; charset=utf-8", "1"),
     ] {
-        let answer = get(&site, path, &[]);
-        assert_eq!((answer.status().as_u16(), header(&answer, CONTENT_TYPE)), (200, media_type), "{path}");
-        assert_eq!(answer.headers()[CACHE_CONTROL], "no-cache");
-        assert_eq!(text(answer), expected, "{path}");
+        let response = get(&site, path, &[]);
+        assert_eq!((response.status().as_u16(), header(&response, CONTENT_TYPE)), (200, media_type), "{path}");
+        assert_eq!(response.headers()[CACHE_CONTROL], "no-cache");
+        assert_eq!(text(response), expected, "{path}");
     }
-    let answer = get(&site, "/docs?a=b", &[]);
-    assert_eq!((answer.status().as_u16(), header(&answer, LOCATION)), (308, "/docs/?a=b"));
+    let response = get(&site, "/docs?a=b", &[]);
+    assert_eq!((response.status().as_u16(), header(&response, LOCATION)), (308, "/docs/?a=b"));
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn files_can_be_read_and_nothing_else() {
     let options = ask(&site, Method::OPTIONS, "/app.js", &[]).unwrap().unwrap();
     assert_eq!((options.status().as_u16(), header(&options, "allow")), (204, "GET, HEAD, OPTIONS"));
     for method in [Method::POST, Method::PUT, Method::PATCH, Method::DELETE] {
-        let refused = ask(&site, method, "/docs", &[]).unwrap().unwrap_err().answer(None);
+        let refused = ask(&site, method, "/docs", &[]).unwrap().unwrap_err().respond(None);
         assert_eq!((refused.status().as_u16(), header(&refused, "allow")), (405, "GET, HEAD, OPTIONS"));
     }
 }
@@ -178,7 +178,7 @@ fn what_is_known_is_not_sent_again() {
     let etag = get(&site, "/app.js", &[]).headers()[ETAG].clone();
     let mut headers = HeaderMap::new();
     headers.insert(IF_NONE_MATCH, etag.clone());
-    let again = |site: &Site| site.answer(&Method::GET, &Uri::from_static("/app.js"), &headers).unwrap().unwrap();
+    let again = |site: &Site| site.respond(&Method::GET, &Uri::from_static("/app.js"), &headers).unwrap().unwrap();
     let known = again(&site);
     assert_eq!((known.status().as_u16(), known.body().length_bytes()), (304, 0));
     assert_eq!((header(&known, ETAG), header(&known, VARY)), (etag.to_str().unwrap(), "accept-encoding"));
@@ -196,13 +196,13 @@ fn parts_of_files_in_memory_and_on_disk() {
         ("/long.bin", "bytes=4995-", 206, "bytes 4995-4999/5000", "disk 56789"),
         ("/long.bin", "bytes=0-1,4-5", 200, "", ""),
     ] {
-        let answer = get(&site, path, &[(RANGE, range)]);
-        assert_eq!(answer.status(), status, "{path} {range}");
-        assert_eq!(header(&answer, CONTENT_RANGE), of);
-        let text = text(answer);
+        let response = get(&site, path, &[(RANGE, range)]);
+        assert_eq!(response.status(), status, "{path} {range}");
+        assert_eq!(header(&response, CONTENT_RANGE), of);
+        let text = text(response);
         assert!(if expected.is_empty() { text.len() == "disk ".len() + LONG } else { text == expected }, "{text}");
     }
-    let refused = ask(&site, Method::GET, "/app.js", &[(RANGE, "bytes=20-")]).unwrap().unwrap_err().answer(None);
+    let refused = ask(&site, Method::GET, "/app.js", &[(RANGE, "bytes=20-")]).unwrap().unwrap_err().respond(None);
     assert_eq!((refused.status().as_u16(), header(&refused, CONTENT_RANGE)), (416, "bytes */20"));
 }
 
@@ -221,22 +221,22 @@ fn precompressed_siblings_are_chosen_by_the_client() {
         ("*;q=0, gzip;q=0.1", "gzip", "longer one"),
         ("identity;q=0, *", "br", "short"),
     ] {
-        let answer = get(&site, "/app.js", &[(ACCEPT_ENCODING, accepted)]);
-        assert_eq!(header(&answer, CONTENT_ENCODING), coding, "{accepted}");
-        assert_eq!(header(&answer, VARY), "accept-encoding", "{accepted}");
-        assert_eq!(header(&answer, CONTENT_TYPE), "text/javascript; charset=utf-8", "{accepted}");
-        etags.push(header(&answer, ETAG).to_owned());
-        assert_eq!(text(answer), expected, "{accepted}");
+        let response = get(&site, "/app.js", &[(ACCEPT_ENCODING, accepted)]);
+        assert_eq!(header(&response, CONTENT_ENCODING), coding, "{accepted}");
+        assert_eq!(header(&response, VARY), "accept-encoding", "{accepted}");
+        assert_eq!(header(&response, CONTENT_TYPE), "text/javascript; charset=utf-8", "{accepted}");
+        etags.push(header(&response, ETAG).to_owned());
+        assert_eq!(text(response), expected, "{accepted}");
     }
     assert!(etags[0] != etags[1] && etags[1] == etags[2] && etags[1] != etags[3], "a tag for each: {etags:?}");
     for refused in ["identity;q=0", "*;q=0", "zstd, identity;q=0", "gzip;q=0, br;q=0, *;q=0"] {
         let refusal = ask(&site, Method::GET, "/app.js", &[(ACCEPT_ENCODING, refused)]).unwrap().unwrap_err();
-        assert_eq!(refusal.answer(None).status(), 406, "{refused}");
+        assert_eq!(refusal.respond(None).status(), 406, "{refused}");
     }
     let single = get(&site, "/latin.txt", &[(ACCEPT_ENCODING, "br, identity;q=0.1")]);
     assert!(single.status() == 200 && !single.headers().contains_key(VARY), "there is nothing to choose from");
     let refused = ask(&site, Method::GET, "/latin.txt", &[(ACCEPT_ENCODING, "br, identity;q=0")]).unwrap();
-    assert_eq!(refused.unwrap_err().answer(None).status(), 406);
+    assert_eq!(refused.unwrap_err().respond(None).status(), 406);
 }
 
 #[test]

@@ -17,7 +17,7 @@
 //!
 //! The methods of [`super::Store`] call those of the same name here, and say what they do.
 //!
-//! All of it blocks: whoever calls waits for the database on a thread that may wait. Under [`Reach::Memory`] everything is `WouldBlock`.
+//! All of it blocks: whoever calls waits for the database on a thread that may wait. Under [`ReadTier::Memory`] everything is `WouldBlock`.
 
 #[cfg(feature = "simulated")]
 pub mod in_place;
@@ -37,7 +37,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use uuid::Uuid;
 
-use super::{Calls, Counters, Options, Pinned, RACED_WITHIN, Reach, Space, Striped, raced_too_often, read_only};
+use super::{Calls, Counters, Options, Pinned, RACED_WITHIN, ReadTier, Space, Striped, raced_too_often, read_only};
 use crate::error::{Error, Result};
 pub use scan::Scan;
 use scan::{Page, Range};
@@ -315,13 +315,13 @@ impl Store {
     }
 
     /// Refuses what may not wait, since every request does, and a server that does not know the schema any more.
-    fn check(&self, reach: Reach) -> Result<()> {
-        match reach {
-            Reach::Memory => Err(Error::WouldBlock),
-            Reach::Disk if self.is_outdated.load(Ordering::Relaxed) => {
+    fn check(&self, tier: ReadTier) -> Result<()> {
+        match tier {
+            ReadTier::Memory => Err(Error::WouldBlock),
+            ReadTier::Disk if self.is_outdated.load(Ordering::Relaxed) => {
                 Err(Error::Busy { detail: "another server has changed the schema: start this one again".to_owned() })
             }
-            Reach::Disk => Ok(()),
+            ReadTier::Disk => Ok(()),
         }
     }
 
@@ -355,14 +355,14 @@ impl Store {
         &self.options
     }
 
-    pub fn get(&self, space: Space, key: &[u8], reach: Reach) -> Result<Option<Pinned<'_>>> {
-        self.check(reach)?;
+    pub fn get(&self, space: Space, key: &[u8], tier: ReadTier) -> Result<Option<Pinned<'_>>> {
+        self.check(tier)?;
         self.calls.gets.add(1);
         Ok(self.engine.get(&key_of(space, key))?.map(Pinned::Remote))
     }
 
-    pub fn get_for(&self, batch: &mut Batch, space: Space, key: &[u8], reach: Reach) -> Result<Option<Pinned<'_>>> {
-        self.check(reach)?;
+    pub fn get_for(&self, batch: &mut Batch, space: Space, key: &[u8], tier: ReadTier) -> Result<Option<Pinned<'_>>> {
+        self.check(tier)?;
         self.calls.gets.add(1);
         let key = key_of(space, key);
         let value = match batch.ahead.get(&key) {
@@ -373,8 +373,8 @@ impl Store {
         Ok(value.map(Pinned::Remote))
     }
 
-    pub fn read_ahead(&self, batch: &mut Batch, keys: &[(Space, Vec<u8>)], reach: Reach) -> Result<()> {
-        self.check(reach)?;
+    pub fn read_ahead(&self, batch: &mut Batch, keys: &[(Space, Vec<u8>)], tier: ReadTier) -> Result<()> {
+        self.check(tier)?;
         let mut keys: Vec<_> = keys.iter().map(|(space, key)| key_of(*space, key)).collect();
         keys.sort_unstable();
         keys.dedup();
@@ -401,9 +401,9 @@ impl Store {
         space: Space,
         keys: &[impl AsRef<[u8]>],
         snapshot: &Snapshot,
-        reach: Reach,
+        tier: ReadTier,
     ) -> Result<Vec<Option<Pinned<'_>>>> {
-        self.check(reach)?;
+        self.check(tier)?;
         self.calls.multi_gets.add(1);
         self.calls.looked_up.add(keys.len() as u64);
         let keys: Vec<_> = keys.iter().map(|key| key_of(space, key.as_ref())).collect();
@@ -417,10 +417,10 @@ impl Store {
         (lower, upper): (&[u8], &[u8]),
         backwards: bool,
         snapshot: &'s Snapshot,
-        reach: Reach,
+        tier: ReadTier,
     ) -> Scan<'s> {
         self.calls.scans.add(1);
-        Scan::new(&*snapshot.0, Range::new(space, lower, upper, backwards), reach)
+        Scan::new(&*snapshot.0, Range::new(space, lower, upper, backwards), tier)
     }
 
     pub fn scan_many<'s>(
@@ -428,18 +428,18 @@ impl Store {
         space: Space,
         ranges: &[(&[u8], &[u8])],
         snapshot: &'s Snapshot,
-        reach: Reach,
+        tier: ReadTier,
     ) -> Scan<'s> {
         self.calls.scans.add(1);
         Scan::of_many(
             &*snapshot.0,
             ranges.iter().map(|(lower, upper)| Range::new(space, lower, upper, false)).collect(),
-            reach,
+            tier,
         )
     }
 
-    pub fn snapshot(&self, reach: Reach) -> Result<Snapshot> {
-        self.check(reach)?;
+    pub fn snapshot(&self, tier: ReadTier) -> Result<Snapshot> {
+        self.check(tier)?;
         self.engine.begin(false).map(Snapshot)
     }
 

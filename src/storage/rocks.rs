@@ -35,7 +35,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::{Calls, Counters, Options, Reach, Space};
+use super::{Calls, Counters, Options, ReadTier, Space};
 use crate::error::{Error, Result};
 use crate::schema::Durability;
 use commit::{Committer, Log};
@@ -55,10 +55,10 @@ pub use threads::check_threads;
 /// than a write of its own.
 const MERGED_BYTES: usize = 64 << 10;
 
-/// A longer value is not read under [`Reach::Memory`]: verifying and copying it may take a millisecond.
+/// A longer value is not read under [`ReadTier::Memory`]: verifying and copying it may take a millisecond.
 const LONG_VALUE_BYTES: usize = 128 << 10;
 
-/// Number of deleted or overwritten keys that a scan may skip in one step under [`Reach::Memory`]. The engine does not report how many
+/// Number of deleted or overwritten keys that a scan may skip in one step under [`ReadTier::Memory`]. The engine does not report how many
 /// there are.
 const SKIPPED_KEYS: u64 = 128;
 
@@ -184,17 +184,17 @@ impl Store {
         if self.is_read_only() { Err(super::read_only()) } else { Ok(()) }
     }
 
-    pub fn get(&self, space: Space, key: &[u8], reach: Reach) -> Result<Option<super::Pinned<'_>>> {
+    pub fn get(&self, space: Space, key: &[u8], tier: ReadTier) -> Result<Option<super::Pinned<'_>>> {
         self.calls.gets.add(1);
         #[cfg(feature = "plant")]
         crate::plant::burn("storage");
-        let options = match reach {
-            Reach::Disk => &self.read_disk,
-            Reach::Memory => &self.read_memory,
+        let options = match tier {
+            ReadTier::Disk => &self.read_disk,
+            ReadTier::Memory => &self.read_memory,
         };
         let value = self.db().get_pinned_cf_opt(&self.family(space), key, options);
         match value.map_err(|error| classify("read", error))? {
-            Some(value) if reach == Reach::Memory && value.len() > LONG_VALUE_BYTES => Err(Error::WouldBlock),
+            Some(value) if tier == ReadTier::Memory && value.len() > LONG_VALUE_BYTES => Err(Error::WouldBlock),
             value => Ok(value.map(super::Pinned::Rocks)),
         }
     }
@@ -204,11 +204,11 @@ impl Store {
         space: Space,
         keys: &[impl AsRef<[u8]>],
         snapshot: &Snapshot<'_>,
-        reach: Reach,
+        tier: ReadTier,
     ) -> Result<Vec<Option<super::Pinned<'_>>>> {
         self.calls.multi_gets.add(1);
         self.calls.looked_up.add(keys.len() as u64);
-        let options = self.read_at(snapshot, reach);
+        let options = self.read_at(snapshot, tier);
         if let [key] = keys {
             let value = self.db().get_pinned_cf_opt(&self.family(space), key, &options);
             return value.map(|value| vec![value.map(super::Pinned::Rocks)]).map_err(|error| classify("read", error));
@@ -224,9 +224,9 @@ impl Store {
         lower: &[u8],
         upper: &[u8],
         snapshot: &'s Snapshot<'s>,
-        reach: Reach,
+        tier: ReadTier,
     ) -> Scan<'s> {
-        self.scan_by(self.read_at(snapshot, reach), space, lower, upper)
+        self.scan_by(self.read_at(snapshot, tier), space, lower, upper)
     }
 
     pub fn scan_skipping<'s>(
@@ -235,10 +235,10 @@ impl Store {
         lower: &[u8],
         upper: &[u8],
         snapshot: &'s Snapshot<'s>,
-        reach: Reach,
+        tier: ReadTier,
         most: u64,
     ) -> Scan<'s> {
-        let mut options = self.read_at(snapshot, reach);
+        let mut options = self.read_at(snapshot, tier);
         options.set_max_skippable_internal_keys(most);
         self.scan_by(options, space, lower, upper)
     }
@@ -259,10 +259,10 @@ impl Store {
         lower: &[u8],
         upper: &[u8],
         snapshot: &'s Snapshot<'s>,
-        reach: Reach,
+        tier: ReadTier,
     ) -> Scan<'s> {
         self.calls.scans.add(1);
-        let mut options = self.read_at(snapshot, reach);
+        let mut options = self.read_at(snapshot, tier);
         options.set_iterate_lower_bound(lower);
         if !upper.is_empty() {
             options.set_iterate_upper_bound(upper);
@@ -473,10 +473,10 @@ impl Store {
         &self.options
     }
 
-    fn read_at(&self, snapshot: &Snapshot<'_>, reach: Reach) -> rocksdb::ReadOptions {
+    fn read_at(&self, snapshot: &Snapshot<'_>, tier: ReadTier) -> rocksdb::ReadOptions {
         let mut options = rocksdb::ReadOptions::default();
         options.set_snapshot(&snapshot.0);
-        if reach == Reach::Memory {
+        if tier == ReadTier::Memory {
             options.set_read_tier(rocksdb::ReadTier::BlockCache);
             options.set_max_skippable_internal_keys(SKIPPED_KEYS);
         }

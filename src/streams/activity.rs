@@ -37,7 +37,7 @@ pub(crate) struct Done {
     pub(crate) duplicates: usize,
 }
 
-/// A request to a stream that has no answer yet.
+/// A request to a stream that has no response yet.
 #[derive(Clone, Copy, Debug)]
 pub struct Unfinished {
     stream: usize,
@@ -75,7 +75,7 @@ pub struct Activity {
     pub last10s: Rates,
     /// The rates over the last 60 seconds.
     pub last60s: Rates,
-    /// The time from the head to the answer of those that were carried out in the last 60 seconds.
+    /// The time from the head to the response of those that were carried out in the last 60 seconds.
     pub microseconds: Quantiles,
 }
 

@@ -12,7 +12,7 @@ use super::read::chunk_at;
 use super::{Streams, Watermarks, keys, milliseconds};
 use crate::error::{Error, OffsetFault, Result};
 use crate::schema::{Durability, Stream};
-use crate::storage::{Reach, Space, Store};
+use crate::storage::{ReadTier, Space, Store};
 use crate::transaction::{Database, Follower, Transaction};
 
 /// The place that an event got, or had already.
@@ -138,7 +138,7 @@ impl<'s> Appends<'s> {
         }
         for generation in state.generations(stream, now_ms, true) {
             let entry = keys::idempotency(stream.id, generation, hash);
-            let Some(value) = database.store().get(Space::Streams, &entry, database.reach())? else { continue };
+            let Some(value) = database.store().get(Space::Streams, &entry, database.tier())? else { continue };
             let (partition, offset, ingested_ms) = read_entry(&value)?;
             let is_known = now_ms.saturating_sub(ingested_ms) < 1000 * stream.idempotency;
             let of = state.partition(stream, partition)?;
@@ -282,20 +282,20 @@ fn is_of(database: &Database, stream: &Stream, of: &Partition, place: (u32, u64)
         return Ok(true);
     }
     let is_it = |event: Stored<'_>| event.idempotency_key == Some(key);
-    with_event(database.store(), database.reach(), stream.id, partition, offset, is_it)
+    with_event(database.store(), database.tier(), stream.id, partition, offset, is_it)
         .map(|found| found.unwrap_or(true))
 }
 
 /// Reads one event; `None` if it was trimmed.
 pub(super) fn with_event<R>(
     store: &Store,
-    reach: Reach,
+    tier: ReadTier,
     stream: u32,
     partition: u32,
     offset: u64,
     read: impl FnOnce(Stored<'_>) -> R,
 ) -> Result<Option<R>> {
-    let found = chunk_at(store, &store.snapshot(Reach::Disk)?, reach, (stream, partition, offset), |chunk| {
+    let found = chunk_at(store, &store.snapshot(ReadTier::Disk)?, tier, (stream, partition, offset), |chunk| {
         if offset < chunk.first() { Ok(None) } else { chunk.event(offset).map(|event| Some(read(event))) }
     });
     found.map(Option::flatten)

@@ -5,7 +5,7 @@ use super::partition::Partition;
 use super::{append, keys};
 use crate::error::{Error, Result};
 use crate::schema::Stream;
-use crate::storage::{Reach, Snapshot, Space};
+use crate::storage::{ReadTier, Snapshot, Space};
 use crate::transaction::Database;
 
 /// The most disagreements that are described.
@@ -16,7 +16,7 @@ const MOST: usize = 100;
 /// # Errors
 /// What the engine returns. What is damaged is a disagreement, not an error.
 pub fn disagreements(database: &Database) -> Result<Vec<String>> {
-    let (snapshot, mut found) = (database.store().snapshot(Reach::Disk)?, Vec::new());
+    let (snapshot, mut found) = (database.store().snapshot(ReadTier::Disk)?, Vec::new());
     for stream in &database.schema().streams {
         for partition in 0..stream.partitions {
             of_partition(database, stream, partition, &snapshot, &mut found)?;
@@ -34,13 +34,13 @@ fn of_partition(
     snapshot: &Snapshot<'_>,
     found: &mut Vec<String>,
 ) -> Result<()> {
-    let low = database.store().get(Space::Streams, &keys::low_watermark(stream.id, partition), Reach::Disk)?;
+    let low = database.store().get(Space::Streams, &keys::low_watermark(stream.id, partition), ReadTier::Disk)?;
     let low = low.map_or(Ok(0), |value| Partition::read_low(&value));
     let mut expected = low.as_ref().ok().copied().unwrap_or(0);
     let name = format!("partition {partition} of {}", stream.name);
     found.extend(low.err().map(|error| format!("{name}: {error}")));
     let (lower, upper) = (keys::chunk(stream.id, partition, 0), keys::end_of_partition(stream.id, partition + 1));
-    let mut scan = database.store().scan(Space::Streams, &lower, &upper, snapshot, Reach::Disk);
+    let mut scan = database.store().scan(Space::Streams, &lower, &upper, snapshot, ReadTier::Disk);
     let (mut is_first, mut ingested_ms, mut bytes) = (true, 0, 0);
     while let Some((key, value)) = scan.next()? {
         if found.len() >= MOST {
@@ -85,7 +85,7 @@ fn read_whole<'a>(key: &[u8], value: &'a [u8]) -> Result<Chunk<'a>> {
 /// Checks that the events at the places of idempotency keys have these keys, unless they were trimmed.
 fn of_keys(database: &Database, stream: &Stream, snapshot: &Snapshot<'_>, found: &mut Vec<String>) -> Result<()> {
     let (lower, upper) = (keys::generation(stream.id, 0), keys::generation(stream.id, u64::MAX));
-    let mut scan = database.store().scan(Space::Streams, &lower, &upper, snapshot, Reach::Disk);
+    let mut scan = database.store().scan(Space::Streams, &lower, &upper, snapshot, ReadTier::Disk);
     while let Some((key, value)) = scan.next()? {
         if found.len() >= MOST {
             break;
@@ -94,11 +94,12 @@ fn of_keys(database: &Database, stream: &Stream, snapshot: &Snapshot<'_>, found:
             Err(error) => Some(error.to_string()),
             Ok((partition, offset, _)) => {
                 let hash = |event: super::chunk::Stored<'_>| event.idempotency_key.map(keys::hash);
-                let read = match append::with_event(database.store(), Reach::Disk, stream.id, partition, offset, hash) {
-                    // Already described.
-                    Err(Error::Corrupt { .. }) => None,
-                    read => read?,
-                };
+                let read =
+                    match append::with_event(database.store(), ReadTier::Disk, stream.id, partition, offset, hash) {
+                        // Already described.
+                        Err(Error::Corrupt { .. }) => None,
+                        read => read?,
+                    };
                 let is_it = |hash: u128| key.ends_with(&hash.to_be_bytes());
                 match read {
                     None => None,

@@ -7,10 +7,10 @@ use super::group::{Group, damaged};
 use super::{Streams, keys};
 use crate::error::{Error, Result};
 use crate::schema::{Stream, check_group_name};
-use crate::storage::{Reach, Space, Store};
+use crate::storage::{ReadTier, Space, Store};
 use crate::transaction::{Database, Precondition, Transaction};
 
-/// The number of groups that a stream may have, those in `holdFor` apart: they are listed in one answer.
+/// The number of groups that a stream may have, those in `holdFor` apart: they are listed in one response.
 const MAX_GROUPS: usize = 1000;
 
 impl Streams {
@@ -36,7 +36,7 @@ impl Streams {
     pub fn group(&self, database: &Database, stream: &Stream, group: &str) -> Result<Option<Group>> {
         self.state(stream)?;
         check_name(group)?;
-        stored(database.store(), database.reach(), stream, group)
+        stored(database.store(), database.tier(), stream, group)
     }
 
     /// Returns all groups by name.
@@ -47,8 +47,8 @@ impl Streams {
         self.state(stream)?;
         let (lower, upper) = keys::groups(stream.id);
         let (store, mut groups) = (database.store(), Vec::new());
-        let snapshot = store.snapshot(Reach::Disk)?;
-        let mut scan = store.scan(Space::Streams, &lower, &upper, &snapshot, database.reach());
+        let snapshot = store.snapshot(ReadTier::Disk)?;
+        let mut scan = store.scan(Space::Streams, &lower, &upper, &snapshot, database.tier());
         while let Some((key, value)) = scan.next()? {
             let name = key.get(lower.len()..).and_then(|name| std::str::from_utf8(name).ok()).ok_or_else(damaged)?;
             groups.push((name.to_owned(), Group::read(value)?));
@@ -131,7 +131,7 @@ impl Appends<'_> {
         transaction.hold(stream.id, &key)?;
         match self.groups.get(&key) {
             Some((_, changed)) => Ok(changed.clone()),
-            None => stored(transaction.database().store(), transaction.database().reach(), stream, group),
+            None => stored(transaction.database().store(), transaction.database().tier(), stream, group),
         }
     }
 
@@ -142,9 +142,9 @@ impl Appends<'_> {
     fn check_room_for_group(&self, transaction: &mut Transaction<'_>, stream: &Stream) -> Result<()> {
         let (lower, upper) = keys::groups(stream.id);
         transaction.hold(stream.id, &lower)?;
-        let (store, reach) = (transaction.database().store(), transaction.database().reach());
-        let (snapshot, mut present) = (store.snapshot(Reach::Disk)?, HashSet::new());
-        let mut scan = store.scan(Space::Streams, &lower, &upper, &snapshot, reach);
+        let (store, tier) = (transaction.database().store(), transaction.database().tier());
+        let (snapshot, mut present) = (store.snapshot(ReadTier::Disk)?, HashSet::new());
+        let mut scan = store.scan(Space::Streams, &lower, &upper, &snapshot, tier);
         while let Some((key, _)) = scan.next()? {
             present.insert(key.to_vec());
         }
@@ -168,8 +168,8 @@ impl Appends<'_> {
     }
 }
 
-fn stored(store: &Store, reach: Reach, stream: &Stream, group: &str) -> Result<Option<Group>> {
-    let value = store.get(Space::Streams, &keys::group(stream.id, group), reach)?;
+fn stored(store: &Store, tier: ReadTier, stream: &Stream, group: &str) -> Result<Option<Group>> {
+    let value = store.get(Space::Streams, &keys::group(stream.id, group), tier)?;
     value.map(|value| Group::read(&value)).transpose()
 }
 

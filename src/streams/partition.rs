@@ -11,7 +11,7 @@ use super::event::Event;
 use super::{Watermarks, keys};
 use crate::error::{Error, Result};
 use crate::schema::Stream;
-use crate::storage::{Reach, Space, Store};
+use crate::storage::{ReadTier, Space, Store};
 
 /// A stream in memory.
 pub(super) struct State {
@@ -89,12 +89,12 @@ impl State {
 
 impl Partition {
     fn open(store: &Store, stream: u32, partition: u32) -> Result<Self> {
-        let low = store.get(Space::Streams, &keys::low_watermark(stream, partition), Reach::Disk)?;
+        let low = store.get(Space::Streams, &keys::low_watermark(stream, partition), ReadTier::Disk)?;
         let (low, ingested_ms) = low.map_or(Ok((0, 0)), |value| read_low_watermark(&value))?;
         let (lower, upper) = (keys::chunk(stream, partition, low), keys::end_of_partition(stream, partition + 1));
-        let snapshot = store.snapshot(Reach::Disk)?;
+        let snapshot = store.snapshot(ReadTier::Disk)?;
         // From the low watermark on: before it there may be a million deleted keys.
-        let mut scan = store.scan_backwards(Space::Streams, &lower, &upper, &snapshot, Reach::Disk);
+        let mut scan = store.scan_backwards(Space::Streams, &lower, &upper, &snapshot, ReadTier::Disk);
         let end = match scan.next()? {
             Some((key, value)) => {
                 let chunk = Chunk::open(key, value)?;
@@ -196,8 +196,8 @@ fn read_low_watermark(value: &[u8]) -> Result<(u64, u64)> {
 /// Returns the generations of idempotency keys of a stream.
 fn generations(store: &Store, stream: u32) -> Result<Vec<u64>> {
     let (lower, upper) = (keys::generation(stream, 0), keys::generation(stream, u64::MAX));
-    let (snapshot, mut found) = (store.snapshot(Reach::Disk)?, Vec::new());
-    let mut scan = store.scan(Space::Streams, &lower, &upper, &snapshot, Reach::Disk);
+    let (snapshot, mut found) = (store.snapshot(ReadTier::Disk)?, Vec::new());
+    let mut scan = store.scan(Space::Streams, &lower, &upper, &snapshot, ReadTier::Disk);
     while let Some((entry, _)) = scan.next()? {
         let generation = keys::generation_of(entry);
         let generation = generation.ok_or_else(|| Error::corrupt("an idempotency key of a stream"))?;

@@ -1,4 +1,4 @@
-//! Reads of a partition: chunks are verified and written straight into the answer.
+//! Reads of a partition: chunks are verified and written straight into the response.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::partition::Partition;
 use super::{Streams, Watermarks, keys};
 use crate::error::{Error, OffsetFault, Result};
 use crate::schema::Stream;
-use crate::storage::{Reach, Snapshot, Space, Store};
+use crate::storage::{ReadTier, Snapshot, Space, Store};
 use crate::transaction::Database;
 
 /// Where reading begins.
@@ -37,7 +37,7 @@ pub struct Page {
 const LOOKS: usize = 1000;
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// An answer from memory ends here: to read and copy more would keep others waiting.
+/// A response from memory ends here: to read and copy more would keep others waiting.
 const SHORT_BYTES: usize = 64 << 10;
 
 impl Streams {
@@ -61,7 +61,7 @@ impl Streams {
         for _ in 0..LOOKS {
             match read_once(database, stream, (partition, of), from, limits, out)? {
                 Some(page) => return Ok(page),
-                None if database.reach() == Reach::Memory => return Err(Error::WouldBlock),
+                None if database.tier() == ReadTier::Memory => return Err(Error::WouldBlock),
                 None => std::thread::sleep(PAUSE),
             }
         }
@@ -78,12 +78,12 @@ fn read_once(
     (most_events, most_bytes): (usize, usize),
     out: &mut Vec<u8>,
 ) -> Result<Option<Page>> {
-    let (store, reach, watermarks) = (database.store(), database.reach(), of.watermarks());
+    let (store, tier, watermarks) = (database.store(), database.tier(), of.watermarks());
     let Watermarks { low, high } = watermarks;
     let from = match from {
         Start::Beginning => low,
         Start::Offset(offset) => offset,
-        Start::Since(time_ms) => first_since(store, reach, stream, partition, watermarks, time_ms)?,
+        Start::Since(time_ms) => first_since(store, tier, stream, partition, watermarks, time_ms)?,
     };
     let outside = |fault| {
         let detail = match fault {
@@ -104,9 +104,9 @@ fn read_once(
     if most_events == 0 || from == high {
         return Ok(Some(page));
     }
-    let snapshot = store.snapshot(Reach::Disk)?;
+    let snapshot = store.snapshot(ReadTier::Disk)?;
     let (lower, upper) = (keys::chunk(stream.id, partition, from), keys::end_of_partition(stream.id, partition + 1));
-    let mut scan = store.scan(Space::Streams, &lower, &upper, &snapshot, reach);
+    let mut scan = store.scan(Space::Streams, &lower, &upper, &snapshot, tier);
     let begun = out.len();
     let is_enough = |page: &Page, out: &Vec<u8>| {
         page.events == most_events || page.events > 0 && out.len() - begun >= most_bytes || page.next >= high
@@ -114,7 +114,7 @@ fn read_once(
     // No chunk is looked at that is not asked for: it may be damaged, or long.
     while !is_enough(&page, out) {
         let Some((key, value)) = scan.next()? else { break };
-        if reach == Reach::Memory && out.len() - begun + value.len() > 2 * SHORT_BYTES {
+        if tier == ReadTier::Memory && out.len() - begun + value.len() > 2 * SHORT_BYTES {
             return Err(Error::WouldBlock);
         }
         let chunk = match Chunk::open(key, value) {
@@ -147,12 +147,12 @@ fn read_once(
 pub(super) fn chunk_at<R>(
     store: &Store,
     snapshot: &Snapshot<'_>,
-    reach: Reach,
+    tier: ReadTier,
     (stream, partition, offset): (u32, u32, u64),
     read: impl FnOnce(&Chunk<'_>) -> Result<R>,
 ) -> Result<Option<R>> {
     let (lower, upper) = (keys::chunk(stream, partition, offset), keys::end_of_partition(stream, partition + 1));
-    let mut scan = store.scan(Space::Streams, &lower, &upper, snapshot, reach);
+    let mut scan = store.scan(Space::Streams, &lower, &upper, snapshot, tier);
     let Some((key, value)) = scan.next()? else { return Ok(None) };
     read(&Chunk::open(key, value)?).map(Some)
 }
@@ -160,17 +160,17 @@ pub(super) fn chunk_at<R>(
 /// Finds by bisection the first offset whose chunk is wanted, as all behind it are; the high watermark if none is.
 pub(super) fn first_wanted(
     store: &Store,
-    reach: Reach,
+    tier: ReadTier,
     stream: &Stream,
     partition: u32,
     Watermarks { low, high }: Watermarks,
     is_wanted: impl Fn(&Chunk<'_>) -> bool,
 ) -> Result<u64> {
-    let snapshot = store.snapshot(Reach::Disk)?;
+    let snapshot = store.snapshot(ReadTier::Disk)?;
     let (mut from, mut to, mut middle) = (low, high, low);
     while from < to {
         let looked = |chunk: &Chunk<'_>| Ok((chunk.first(), chunk.last(), is_wanted(chunk)));
-        let found = chunk_at(store, &snapshot, reach, (stream.id, partition, middle), looked)?;
+        let found = chunk_at(store, &snapshot, tier, (stream.id, partition, middle), looked)?;
         let Some((first, last, is_wanted)) = found else { break };
         match is_wanted {
             true => to = first.clamp(from, middle),
@@ -184,13 +184,13 @@ pub(super) fn first_wanted(
 /// Finds the offset of the first event that was ingested at a time or later.
 pub(super) fn first_since(
     store: &Store,
-    reach: Reach,
+    tier: ReadTier,
     stream: &Stream,
     partition: u32,
     watermarks: Watermarks,
     time_ms: u64,
 ) -> Result<u64> {
-    first_wanted(store, reach, stream, partition, watermarks, |chunk| chunk.ingested_ms >= time_ms)
+    first_wanted(store, tier, stream, partition, watermarks, |chunk| chunk.ingested_ms >= time_ms)
 }
 
 /// Writes an event as a JSON object.

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::{Streams, Watermarks, keys, trim};
 use crate::error::Result;
 use crate::schema::Stream;
-use crate::storage::{Reach, Space};
+use crate::storage::{ReadTier, Space};
 
 /// Statistics of a stream.
 #[derive(Debug, Serialize)]
@@ -57,9 +57,9 @@ impl Streams {
     pub fn statistics(&self, stream: &Stream) -> Result<Statistics> {
         let store = self.0.database.store();
         let partitions = self.partitions(stream)?;
-        let (snapshot, mut idempotency_keys) = (store.snapshot(Reach::Disk)?, 0);
+        let (snapshot, mut idempotency_keys) = (store.snapshot(ReadTier::Disk)?, 0);
         let (lower, upper) = (keys::generation(stream.id, 0), keys::generation(stream.id, u64::MAX));
-        let mut scan = store.scan(Space::Streams, &lower, &upper, &snapshot, Reach::Disk);
+        let mut scan = store.scan(Space::Streams, &lower, &upper, &snapshot, ReadTier::Disk);
         while scan.next()?.is_some() {
             idempotency_keys += 1;
         }

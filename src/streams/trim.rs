@@ -9,7 +9,7 @@ use super::partition::{self, Partition, State};
 use super::{Group, Streams, Watermarks, keys, milliseconds, read};
 use crate::error::{Error, Result};
 use crate::schema::{Durability, Stream};
-use crate::storage::{Batch, Reach, Space, Store};
+use crate::storage::{Batch, ReadTier, Space, Store};
 use crate::transaction::{Database, Follower, Transaction};
 
 /// The part of its size limit by which a partition exceeds it before it is trimmed.
@@ -84,7 +84,7 @@ impl Streams {
         let by_age = match stream.expiration {
             Some(seconds) => {
                 let oldest_ms = milliseconds(database.now()).saturating_sub(1000 * seconds);
-                read::first_since(database.store(), Reach::Disk, stream, partition, watermarks, oldest_ms)?
+                read::first_since(database.store(), ReadTier::Disk, stream, partition, watermarks, oldest_ms)?
             }
             None => low,
         };
@@ -155,7 +155,7 @@ fn first_within(store: &Store, stream: &Stream, partition: u32, watermarks: Wate
         return Ok(watermarks.low);
     }
     let is_within = |chunk: &Chunk<'_>| all - chunk.bytes_before() <= most;
-    read::first_wanted(store, Reach::Disk, stream, partition, watermarks, is_within)
+    read::first_wanted(store, ReadTier::Disk, stream, partition, watermarks, is_within)
 }
 
 /// Returns the bytes of the chunks that a partition keeps.
@@ -173,9 +173,9 @@ fn bytes(
     if low >= high {
         return Ok(None);
     }
-    let (snapshot, place) = (store.snapshot(Reach::Disk)?, |offset| (stream.id, partition, offset));
-    let before = read::chunk_at(store, &snapshot, Reach::Disk, place(low), |chunk| Ok(chunk.bytes_before()))?;
-    let all = read::chunk_at(store, &snapshot, Reach::Disk, place(high - 1), |chunk| Ok(chunk.bytes))?;
+    let (snapshot, place) = (store.snapshot(ReadTier::Disk)?, |offset| (stream.id, partition, offset));
+    let before = read::chunk_at(store, &snapshot, ReadTier::Disk, place(low), |chunk| Ok(chunk.bytes_before()))?;
+    let all = read::chunk_at(store, &snapshot, ReadTier::Disk, place(high - 1), |chunk| Ok(chunk.bytes))?;
     Ok(before.zip(all))
 }
 

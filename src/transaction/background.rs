@@ -25,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::indexes::{self, KeyRange, Keys, Matches, Sharing};
 use crate::locking::{Slot, Wait};
 use crate::schema::{Durability, Index, IndexKind, IndexState, Table};
-use crate::storage::{Batch, Reach, Space};
+use crate::storage::{Batch, ReadTier, Space};
 
 /// Approximate number of records in a piece of work.
 const PIECE_ROWS: usize = 256;
@@ -194,7 +194,7 @@ impl Database {
         let is_usable =
             |index: &Index, sequence| !matches!(index.state(), IndexState::Ready { since } if since > sequence);
         for attempt in 0..50 {
-            let sequence = self.store().snapshot(Reach::Disk)?.sequence();
+            let sequence = self.store().snapshot(ReadTier::Disk)?.sequence();
             if self.schema().tables.iter().flat_map(|table| &table.indexes).all(|index| is_usable(index, sequence)) {
                 break;
             }
@@ -320,8 +320,8 @@ impl Database {
             range.intersect(KeyRange { lower: from, upper: Vec::new() });
         }
         let (store, mut keys) = (self.store(), Keys::default());
-        let snapshot = store.snapshot(Reach::Disk)?;
-        let scan = store.scan(Space::Indexes, &range.lower, &range.upper, &snapshot, Reach::Disk);
+        let snapshot = store.snapshot(ReadTier::Disk)?;
+        let scan = store.scan(Space::Indexes, &range.lower, &range.upper, &snapshot, ReadTier::Disk);
         let mut entries = Matches::of(scan, table, index, &range).keeping_values();
         while keys.len() < PIECE_ROWS && entries.append(&mut keys)? {}
         let slices = keys.slices();

@@ -20,7 +20,7 @@ use crate::encoding::record::layout::keeps_entries;
 use crate::error::{Error, Result};
 use crate::indexes;
 use crate::schema::{Durability, IndexKind, IndexState, Kind, Schema, Stream, Table};
-use crate::storage::{Batch, Reach, Space, Store};
+use crate::storage::{Batch, ReadTier, Space, Store};
 
 /// What opening a store may do to data that its schema does not name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub(super) fn reconcile(
     now: i64,
 ) -> Result<(Schema, Catalogue)> {
     let mut batch = Batch::default();
-    let stored = store.get_for(&mut batch, Space::Meta, CATALOGUE, Reach::Disk)?;
+    let stored = store.get_for(&mut batch, Space::Meta, CATALOGUE, ReadTier::Disk)?;
     let mut catalogue = match &stored {
         Some(bytes) => Catalogue::read(bytes)?,
         None => Catalogue::new(),
@@ -319,7 +319,7 @@ fn moved_away(table: &Table) -> Error {
 }
 
 fn has_records(store: &Store, table: u32) -> Result<bool> {
-    let snapshot = store.snapshot(Reach::Disk)?;
+    let snapshot = store.snapshot(ReadTier::Disk)?;
     let mut records = indexes::all_records(store, table, &snapshot);
     records.next().map(|first| first.is_some())
 }

@@ -10,7 +10,7 @@ use super::{members, uploads};
 use crate::encoding::key;
 use crate::error::{Error, Result};
 use crate::schema::{Durability, MESSAGES, REPEATS};
-use crate::storage::{Batch, Reach, Space, Store};
+use crate::storage::{Batch, ReadTier, Space, Store};
 
 /// Bytes and keys written at once.
 const WRITTEN_BYTES: usize = 1 << 20;
@@ -38,7 +38,7 @@ pub fn copy(from: &Store, to: &Store) -> Result<Copied> {
             members::check_alone(store)?;
         }
     }
-    let Some(catalogue) = from.get(Space::Meta, CATALOGUE, Reach::Disk)? else {
+    let Some(catalogue) = from.get(Space::Meta, CATALOGUE, ReadTier::Disk)? else {
         return Err(Error::invalid("there is no store to copy"));
     };
     if has_any(to)? {
@@ -92,12 +92,12 @@ fn has_any(store: &Store) -> Result<bool> {
             return Ok(true);
         }
     }
-    Ok(store.get(Space::Meta, CATALOGUE, Reach::Disk)?.is_some())
+    Ok(store.get(Space::Meta, CATALOGUE, ReadTier::Disk)?.is_some())
 }
 
 fn copy_space(from: &Store, to: &Store, space: Space, is_wanted: impl Fn(Space, &[u8]) -> bool) -> Result<u64> {
-    let (snapshot, mut batch, mut staged, mut copied) = (from.snapshot(Reach::Disk)?, Batch::default(), 0, 0);
-    let mut scan = from.scan(space, b"", b"", &snapshot, Reach::Disk);
+    let (snapshot, mut batch, mut staged, mut copied) = (from.snapshot(ReadTier::Disk)?, Batch::default(), 0, 0);
+    let mut scan = from.scan(space, b"", b"", &snapshot, ReadTier::Disk);
     while let Some((key, value)) = scan.next()? {
         if !is_wanted(space, key) {
             continue;
@@ -121,8 +121,8 @@ fn count(store: &Store, space: Space) -> Result<u64> {
 }
 
 fn count_up_to(store: &Store, space: Space, most: u64) -> Result<u64> {
-    let (snapshot, mut found) = (store.snapshot(Reach::Disk)?, 0);
-    let mut scan = store.scan(space, b"", b"", &snapshot, Reach::Disk);
+    let (snapshot, mut found) = (store.snapshot(ReadTier::Disk)?, 0);
+    let mut scan = store.scan(space, b"", b"", &snapshot, ReadTier::Disk);
     while found < most && scan.next()?.is_some() {
         found += 1;
     }

@@ -31,7 +31,7 @@ use super::{Database, Parts};
 use crate::encoding::key;
 use crate::error::{Error, Result};
 use crate::schema::{Durability, IndexState};
-use crate::storage::{Batch, Reach, Space, Store};
+use crate::storage::{Batch, ReadTier, Space, Store};
 
 /// How long a server may write after it has read the clock of the database.
 pub(super) const LEASE: Duration = Duration::from_secs(10);
@@ -135,7 +135,7 @@ impl Members {
         let living: Vec<_> = rows.values().filter(|row| row.until > now).map(|row| &row.address[..]).collect();
         if is_changed && !living.is_empty() {
             // Servers that are started together find an empty database, and one of them is the first.
-            if store.get(Space::Meta, CATALOGUE, Reach::Disk)?.as_deref() != stored {
+            if store.get(Space::Meta, CATALOGUE, ReadTier::Disk)?.as_deref() != stored {
                 return Err(Error::Raced);
             }
             return Err(others(&living, ["runs with another schema", "run with another schema"]));
@@ -156,7 +156,7 @@ impl Members {
     }
 
     fn bump(&self, store: &Store, batch: &mut Batch) -> Result<()> {
-        let joined = store.get_for(batch, Space::Meta, JOINED, Reach::Disk)?;
+        let joined = store.get_for(batch, Space::Meta, JOINED, ReadTier::Disk)?;
         let joined = joined.and_then(|bytes| Some(u64::from_le_bytes((*bytes).try_into().ok()?))).unwrap_or_default();
         store.put(batch, Space::Meta, JOINED, &(joined + 1).to_le_bytes());
         Ok(())
@@ -231,7 +231,7 @@ impl Database {
             let now = store.clock()?;
             let own_row = key_of(&own(store));
             let keys = [CATALOGUE, WORKER, JOINED, &own_row].map(|key| (Space::Meta, key.to_vec()));
-            store.read_ahead(batch, &keys, Reach::Disk)?;
+            store.read_ahead(batch, &keys, ReadTier::Disk)?;
             let catalogue = Catalogue::stored(store, batch)?;
             if catalogue.shape()? != members.known.lock().shape {
                 store.set_outdated();
@@ -241,7 +241,7 @@ impl Database {
             }
             let (rows, own) = (rows(store)?, own(store));
             // Who ends this server changes its row, too.
-            store.get_for(batch, Space::Meta, &key_of(&own), Reach::Disk)?;
+            store.get_for(batch, Space::Meta, &key_of(&own), ReadTier::Disk)?;
             let living: BTreeMap<_, _> = rows.iter().filter(|(id, row)| row.until > now || **id == own).collect();
             let found = worker(store, batch)?;
             let lives = found.as_ref().is_some_and(|worker| living.contains_key(&worker.server));
@@ -363,9 +363,9 @@ impl Database {
         let (store, listed) = (self.store(), key::under_way(upload.table, upload.number));
         store.atomically(Durability::Soft, |batch| {
             self.depend_on_worker(batch)?;
-            let row = store.get_for(batch, Space::Meta, &key_of(server), Reach::Disk)?;
+            let row = store.get_for(batch, Space::Meta, &key_of(server), ReadTier::Disk)?;
             let row: Option<Member> = row.map(|bytes| serde_json::from_slice(&bytes).map_err(damaged)).transpose()?;
-            let stored = store.get_for(batch, Space::Blobs, &listed, Reach::Disk)?;
+            let stored = store.get_for(batch, Space::Blobs, &listed, ReadTier::Disk)?;
             let is_left = row.is_none_or(|row| row.until < store.clock().unwrap_or_default());
             if !is_left || stored.as_deref() != Some(&server[..]) {
                 return Ok(false);
@@ -412,7 +412,7 @@ impl Database {
 fn expel(store: &Store, server: &ServerId, row: &Member) -> Result<()> {
     let is_ended = store.atomically(Durability::Strong, |batch| {
         batch.set_needs_no_lease();
-        let stored = store.get_for(batch, Space::Meta, &key_of(server), Reach::Disk)?;
+        let stored = store.get_for(batch, Space::Meta, &key_of(server), ReadTier::Disk)?;
         if stored.as_deref() != Some(&json(row)?[..]) {
             return Ok(false);
         }
@@ -429,8 +429,8 @@ fn expel(store: &Store, server: &ServerId, row: &Member) -> Result<()> {
 /// Stages the removal of receipts of servers that have no row any more. They are deleted as any other key: what they say of transactions that
 /// are done and not finished yet has to last (TiKV).
 fn remove_receipts(store: &Store, batch: &mut Batch, rows: &BTreeMap<ServerId, Member>) -> Result<()> {
-    let (own, snapshot) = (own(store), store.snapshot(Reach::Disk)?);
-    let mut scan = store.scan(Space::Meta, RECEIPT, b"receipt0", &snapshot, Reach::Disk);
+    let (own, snapshot) = (own(store), store.snapshot(ReadTier::Disk)?);
+    let mut scan = store.scan(Space::Meta, RECEIPT, b"receipt0", &snapshot, ReadTier::Disk);
     for _ in 0..REMOVED_RECEIPTS {
         let Some((key, _)) = scan.next()? else { break };
         let server = key.get(RECEIPT.len()..RECEIPT.len() + own.len()).and_then(|id| ServerId::try_from(id).ok());
@@ -484,9 +484,9 @@ fn others(living: &[&str], [one, several]: [&str; 2]) -> Error {
 
 /// Returns the rows of all servers.
 fn rows(store: &Store) -> Result<BTreeMap<ServerId, Member>> {
-    let snapshot = store.snapshot(Reach::Disk)?;
+    let snapshot = store.snapshot(ReadTier::Disk)?;
     // `/` is followed by `0`.
-    let mut scan = store.scan(Space::Meta, MEMBER, b"member0", &snapshot, Reach::Disk);
+    let mut scan = store.scan(Space::Meta, MEMBER, b"member0", &snapshot, ReadTier::Disk);
     let mut rows = BTreeMap::new();
     while let Some((key, value)) = scan.next()? {
         let server = key[MEMBER.len()..].try_into().map_err(|_| Error::corrupt("the key of a server"))?;
@@ -496,7 +496,7 @@ fn rows(store: &Store) -> Result<BTreeMap<ServerId, Member>> {
 }
 
 fn worker(store: &Store, batch: &mut Batch) -> Result<Option<Worker>> {
-    let stored = store.get_for(batch, Space::Meta, WORKER, Reach::Disk)?;
+    let stored = store.get_for(batch, Space::Meta, WORKER, ReadTier::Disk)?;
     stored.map(|bytes| serde_json::from_slice(&bytes).map_err(damaged)).transpose()
 }
 

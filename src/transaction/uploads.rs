@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use crate::encoding::key;
 use crate::error::{Error, Result};
 use crate::schema::Durability;
-use crate::storage::{Batch, Reach, Space, Store};
+use crate::storage::{Batch, ReadTier, Space, Store};
 
 /// Numbers reserved in the store at once, with one write.
 const BLOCK: u64 = 1024;
@@ -45,8 +45,8 @@ impl Uploads {
             return Ok(Self(Mutex::new(Numbers { next: 0, end: 0, retired: HashMap::new() })));
         }
         let (lower, upper) = (key::UPLOADS, 1u32.to_be_bytes());
-        let (snapshot, mut batch, mut next) = (store.snapshot(Reach::Disk)?, Batch::default(), 1);
-        let mut list = store.scan(Space::Blobs, &lower, &upper, &snapshot, Reach::Disk);
+        let (snapshot, mut batch, mut next) = (store.snapshot(ReadTier::Disk)?, Batch::default(), 1);
+        let mut list = store.scan(Space::Blobs, &lower, &upper, &snapshot, ReadTier::Disk);
         while let Some((key, value)) = list.next()? {
             if key == key::UPLOADS {
                 next = number_in(value)?;
@@ -70,7 +70,7 @@ impl Uploads {
         if numbers.next == numbers.end {
             // What is written under a number follows this in the log, so it cannot survive without it.
             numbers.next = store.atomically(Durability::Soft, |batch| {
-                let stored = store.get_for(batch, Space::Blobs, &key::UPLOADS, Reach::Disk)?;
+                let stored = store.get_for(batch, Space::Blobs, &key::UPLOADS, ReadTier::Disk)?;
                 let first = stored.map_or(Ok(1), |value| number_in(&value))?;
                 store.put(batch, Space::Blobs, &key::UPLOADS, &(first + BLOCK).to_le_bytes());
                 Ok(first)
@@ -151,8 +151,8 @@ pub(super) fn unfinished(store: &Store) -> Result<HashSet<(u32, u64)>> {
 /// Visits the uploads on the list: their tables and numbers, and the value.
 fn each_listed(store: &Store, mut visit: impl FnMut(u32, u64, &[u8]) -> Result<()>) -> Result<()> {
     let (lower, upper) = (key::UPLOADS, 1u32.to_be_bytes());
-    let snapshot = store.snapshot(Reach::Disk)?;
-    let mut list = store.scan(Space::Blobs, &lower, &upper, &snapshot, Reach::Disk);
+    let snapshot = store.snapshot(ReadTier::Disk)?;
+    let mut list = store.scan(Space::Blobs, &lower, &upper, &snapshot, ReadTier::Disk);
     while let Some((key, value)) = list.next()? {
         if key != lower {
             let (table, number, _) = key::parts_of_blob(&key[lower.len()..]).ok_or_else(damaged)?;

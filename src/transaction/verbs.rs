@@ -313,7 +313,7 @@ impl<'d> Transaction<'d> {
             return Ok(Renewal::DueAt(now));
         }
         let after = before.renewed(now.saturating_add(time_to_live))?;
-        indexes::change(self.database.store(), self.database.reach, &mut self.batch, id, &before, &after)?;
+        indexes::change(self.database.store(), self.database.tier, &mut self.batch, id, &before, &after)?;
         KEY.with_borrow_mut(|key| {
             key::record(table.id, id, key);
             self.database.store().put(&mut self.batch, Space::Records, key, after.bytes());
@@ -324,7 +324,7 @@ impl<'d> Transaction<'d> {
     /// Stages the deletion of a record.
     fn remove<B: AsRef<[u8]>>(&mut self, table: &Table, id: &str, before: &Record<'_, B>) -> Result<()> {
         self.check_room()?;
-        indexes::remove(self.database.store(), self.database.reach, &mut self.batch, id, before)?;
+        indexes::remove(self.database.store(), self.database.tier, &mut self.batch, id, before)?;
         self.release_uniques(before)?;
         self.remove_blobs(before, None::<&Owned<'_>>);
         KEY.with_borrow_mut(|key| {
@@ -469,10 +469,10 @@ impl<'d> Transaction<'d> {
             (fields.table(), Vec::with_capacity(before.map_or(1280, |before| before.bytes().len() + 64)));
         let after = record::encode(fields, before, &mut out)?;
         self.claim_uniques(id, before, &after)?;
-        let (store, reach) = (self.database.store(), self.database.reach);
+        let (store, tier) = (self.database.store(), self.database.tier);
         match before {
             Some(before) => {
-                indexes::change(store, reach, &mut self.batch, id, before, &after)?;
+                indexes::change(store, tier, &mut self.batch, id, before, &after)?;
                 self.remove_blobs(before, Some(&after));
             }
             None => indexes::add(store, &mut self.batch, id, &after)?,
@@ -562,7 +562,7 @@ impl<'d> Transaction<'d> {
         if keys.is_empty() {
             return Ok(());
         }
-        self.database.store().read_ahead(&mut self.batch, keys, self.database.reach)
+        self.database.store().read_ahead(&mut self.batch, keys, self.database.tier)
     }
 
     /// Reads a value on which this transaction depends.
@@ -570,7 +570,7 @@ impl<'d> Transaction<'d> {
     /// # Errors
     /// As [`Store::get_for`](crate::storage::Store::get_for).
     pub(crate) fn get(&mut self, space: Space, key: &[u8]) -> Result<Option<Pinned<'d>>> {
-        self.database.store().get_for(&mut self.batch, space, key, self.database.reach)
+        self.database.store().get_for(&mut self.batch, space, key, self.database.tier)
     }
 
     /// Returns a record as stored, or as written by this transaction.
@@ -581,7 +581,7 @@ impl<'d> Transaction<'d> {
                 return bytes.clone().map(|bytes| Record::trusted(table, Current::Rewritten(bytes))).transpose();
             }
             let database = self.database;
-            let stored = database.store().get_for(&mut self.batch, Space::Records, key, database.reach)?;
+            let stored = database.store().get_for(&mut self.batch, Space::Records, key, database.tier)?;
             stored.map(|bytes| Record::open(table, bytes)).transpose()
         })
     }

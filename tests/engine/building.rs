@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use strata::error::Error;
 use strata::schema::IndexState;
-use strata::storage::{Reach, Space};
+use strata::storage::{ReadTier, Space};
 use strata::transaction::{Database, Precondition};
 
 use super::{Random, assert_consistent, found, fresh, ids, json, open, open_idle, outcome, value};
@@ -215,9 +215,9 @@ fn a_truncation_meets_a_build() {
 fn an_index_is_ready_for_later_snapshots() {
     let directory = filled();
     let database = open_idle(directory.path(), INDEXED).expect("indexes may be added");
-    let before = database.store().snapshot(Reach::Disk).expect("it is embedded").sequence();
+    let before = database.store().snapshot(ReadTier::Disk).expect("it is embedded").sequence();
     database.catch_up().expect("it can be built");
-    let after = database.store().snapshot(Reach::Disk).expect("it is embedded").sequence();
+    let after = database.store().snapshot(ReadTier::Disk).expect("it is embedded").sequence();
     for index in &database.table("T").expect("it exists").indexes {
         assert!(!index.is_ready_at(before) && index.is_ready_at(after));
         assert!(matches!(index.state(), IndexState::Ready { since } if since > 0));
@@ -248,7 +248,8 @@ fn a_corrupt_record_fails_the_index_and_not_the_database() {
     let database = open_idle(directory.path(), BARE).expect("it was closed");
     let mut key = Vec::new();
     strata::encoding::key::record(database.table("T").expect("it exists").id, "00500", &mut key);
-    let mut bytes = database.store().get(Space::Records, &key, Reach::Disk).expect("readable").expect("there").to_vec();
+    let mut bytes =
+        database.store().get(Space::Records, &key, ReadTier::Disk).expect("readable").expect("there").to_vec();
     bytes[20] ^= 1;
     let mut batch = strata::storage::Batch::default();
     database.store().put(&mut batch, Space::Records, &key, &bytes);

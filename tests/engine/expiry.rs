@@ -5,7 +5,7 @@ use strata::encoding::Value;
 use strata::error::Error;
 use strata::query::Query;
 use strata::schema::{Durability, IndexState, Schema};
-use strata::storage::{self, Batch, Reach, Space, Store};
+use strata::storage::{self, Batch, ReadTier, Space, Store};
 use strata::transaction::{Clock, Database, Precondition, Registrations, Renewal};
 
 use super::{assert_consistent, found, fresh, ids, json, open, open_idle, outcome, text, value};
@@ -240,7 +240,7 @@ fn what_ends_after_a_search_is_found_by_the_next_also_when_the_clock_is_set_back
 fn damage(database: &Database, table: &str, id: &str) {
     let (store, mut key) = (database.store(), Vec::new());
     strata::encoding::key::record(database.table(table).expect("it exists").id, id, &mut key);
-    let mut bytes = store.get(Space::Records, &key, Reach::Disk).expect("readable").expect("it is there").to_vec();
+    let mut bytes = store.get(Space::Records, &key, ReadTier::Disk).expect("readable").expect("it is there").to_vec();
     bytes[20] ^= 1;
     let mut batch = Batch::default();
     store.put(&mut batch, Space::Records, &key, &bytes);
@@ -439,7 +439,7 @@ fn the_text_of_a_record_does_not_show_its_deadline() {
     assert_eq!(record.value(1).expect("a number"), Value::Int(2));
     let mut key = Vec::new();
     strata::encoding::key::record(table.id, "1", &mut key);
-    let bytes = database.store().get(Space::Records, &key, Reach::Disk).expect("readable").expect("stored");
+    let bytes = database.store().get(Space::Records, &key, ReadTier::Disk).expect("readable").expect("stored");
     assert_eq!(*bytes, *record.bytes());
 }
 

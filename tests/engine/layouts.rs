@@ -27,7 +27,7 @@ fn table(attributes: &str) -> String {
 fn stored(database: &Database, id: &str) -> Vec<u8> {
     let mut key = Vec::new();
     strata::encoding::key::record(database.table("T").expect("it exists").id, id, &mut key);
-    let bytes = database.store().get(Space::Records, &key, strata::storage::Reach::Disk).expect("readable");
+    let bytes = database.store().get(Space::Records, &key, strata::storage::ReadTier::Disk).expect("readable");
     bytes.expect("it is stored").to_vec()
 }
 

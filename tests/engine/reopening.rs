@@ -6,7 +6,7 @@ use std::path::Path;
 use strata::encoding::Value;
 use strata::error::{Error, Result};
 use strata::schema::Schema;
-use strata::storage::{Batch, Options, Reach, Space};
+use strata::storage::{Batch, Options, ReadTier, Space};
 use strata::transaction::{Database, Precondition};
 
 use super::{assert_consistent, found, ids, json, open, outcome, value};
@@ -36,8 +36,8 @@ fn filled(sdl: &str) -> tempfile::TempDir {
 
 fn entries(database: &Database, index: u32) -> usize {
     let (lower, upper) = (index.to_be_bytes(), (index + 1).to_be_bytes());
-    let snapshot = database.store().snapshot(Reach::Disk).expect("it is embedded");
-    let mut scan = database.store().scan(Space::Indexes, &lower, &upper, &snapshot, Reach::Disk);
+    let snapshot = database.store().snapshot(ReadTier::Disk).expect("it is embedded");
+    let mut scan = database.store().scan(Space::Indexes, &lower, &upper, &snapshot, ReadTier::Disk);
     let mut count = 0;
     while scan.next().expect("readable").is_some() {
         count += 1;
@@ -218,7 +218,7 @@ fn a_catalogue_that_cannot_be_read_is_refused() {
 }
 
 fn catalogue(database: &Database) -> String {
-    let stored = database.store().get(Space::Meta, b"catalogue", Reach::Disk).expect("readable").expect("written");
+    let stored = database.store().get(Space::Meta, b"catalogue", ReadTier::Disk).expect("readable").expect("written");
     String::from_utf8(stored.to_vec()).expect("JSON")
 }
 

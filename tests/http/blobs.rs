@@ -10,7 +10,7 @@ use strata::blobs::{CHUNK_BYTES, PIECE_BYTES, disagreements};
 use strata::encoding::key;
 use strata::schema::Durability;
 use strata::server::Server;
-use strata::storage::{Batch, Reach, Space};
+use strata::storage::{Batch, ReadTier, Space};
 
 use super::client::{Connection, TIMEOUT, ask, schema, start, wait_until};
 use super::process::{Running, output};
@@ -64,13 +64,13 @@ fn long_ones_come_back_whole_and_in_parts() {
     let mut connection = Connection::open(server.url());
     let long = text(2_500_000, 0);
     assert_eq!(put(&mut connection, "1", &long), 201);
-    let answer = connection.request("GET", "/Photo/1/picture", "");
-    assert!(answer.status == 200 && answer.body == long);
-    assert_eq!((answer.header("content-length"), answer.header("transfer-encoding")), ("2500000", ""));
+    let response = connection.request("GET", "/Photo/1/picture", "");
+    assert!(response.status == 200 && response.body == long);
+    assert_eq!((response.header("content-length"), response.header("transfer-encoding")), ("2500000", ""));
     let mut part = |range: &str| {
         connection.send(&format!("GET /Photo/1/picture HTTP/1.1\r\nhost: localhost\r\nrange: bytes={range}\r\n\r\n"));
-        let answer = connection.receive(false);
-        (answer.status, answer.header("content-range").to_owned(), answer.body)
+        let response = connection.receive(false);
+        (response.status, response.header("content-range").to_owned(), response.body)
     };
     for (range, first, last) in [
         ("0-0", 0, 0),
@@ -111,8 +111,8 @@ fn what_is_not_in_memory_is_served() {
     }
     let server = start(folder.path(), |_| {});
     for (id, expected) in [("1", &short), ("2", &long)] {
-        let answer = ask(server.url(), "GET", &format!("/Photo/{id}/picture"), "");
-        assert!(answer.status == 200 && answer.body == *expected);
+        let response = ask(server.url(), "GET", &format!("/Photo/{id}/picture"), "");
+        assert!(response.status == 200 && response.body == *expected);
     }
     drop(server);
     let server = start(folder.path(), |_| {});
@@ -239,8 +239,8 @@ fn what_is_refused_is_refused_before_or_on_the_way() {
     ] {
         let mut connection = Connection::open(server.url());
         connection.send(&head(id, more));
-        let answer = connection.receive(false);
-        assert_eq!((answer.status, answer.header("connection")), (status, "close"), "{more}");
+        let response = connection.receive(false);
+        assert_eq!((response.status, response.header("connection")), (status, "close"), "{more}");
     }
     connection.send(&head("1", "transfer-encoding: chunked"));
     connection.send(&format!("{:x}\r\n{}\r\n0\r\n\r\n", 1_000_001, text(1_000_001, 0)));
@@ -287,7 +287,7 @@ fn damage(server: &Server, chunk: u32) {
     let (database, table) = (server.database(), server.database().table("Photo").unwrap());
     let record = database.read(table, "1").unwrap().unwrap();
     let key = key::chunk(table.id, record.upload(table.blobs[0]).unwrap(), chunk);
-    let mut bytes = database.store().get(Space::Blobs, &key, Reach::Disk).unwrap().unwrap().to_vec();
+    let mut bytes = database.store().get(Space::Blobs, &key, ReadTier::Disk).unwrap().unwrap().to_vec();
     bytes[4000] ^= 0x20;
     let mut batch = Batch::default();
     database.store().put(&mut batch, Space::Blobs, &key, &bytes);
@@ -303,14 +303,14 @@ fn damage_is_an_error_before_the_head_and_the_end_of_the_stream_after_it() {
     damage(&server, 10);
     let mut connection = Connection::open(server.url());
     connection.send("GET /Photo/1/picture HTTP/1.1\r\nhost: localhost\r\n\r\n");
-    let answer = connection.receive(true);
-    assert_eq!((answer.status, answer.header("content-length")), (200, "1000000"));
+    let response = connection.receive(true);
+    assert_eq!((response.status, response.header("content-length")), (200, "1000000"));
     assert!(connection.take(2 * PIECE_BYTES).unwrap() == long.as_bytes()[..2 * PIECE_BYTES], "what is before is whole");
     assert!(connection.take(long.len() - 2 * PIECE_BYTES).is_none(), "and then nothing more");
     damage(&server, 0);
-    let answer = ask(server.url(), "GET", "/Photo/1/picture", "");
-    assert_eq!(answer.status, 500);
-    assert!(answer.body.contains("requestId") && !answer.body.contains("checksum"), "{}", answer.body);
+    let response = ask(server.url(), "GET", "/Photo/1/picture", "");
+    assert_eq!(response.status, 500);
+    assert!(response.body.contains("requestId") && !response.body.contains("checksum"), "{}", response.body);
     assert_eq!(ask(server.url(), "HEAD", "/Photo/1/picture", "").status, 200);
     assert_eq!(put(&mut Connection::open(server.url()), "1", &long), 204, "it can be replaced");
     assert!(ask(server.url(), "GET", "/Photo/1/picture", "").body == long);
@@ -328,8 +328,8 @@ fn one_record_has_one_winner() {
                 let mut connection = Connection::open(server.url());
                 for _ in 0..5 {
                     assert!(matches!(put(&mut connection, "1", body), 201 | 204));
-                    let answer = connection.request("GET", "/Photo/1/picture", "");
-                    assert!(answer.status == 200 && bodies.contains(&answer.body), "never a mixture");
+                    let response = connection.request("GET", "/Photo/1/picture", "");
+                    assert!(response.status == 200 && bodies.contains(&response.body), "never a mixture");
                 }
             });
         }
@@ -424,9 +424,9 @@ fn many_at_once(uploads: usize, bytes: usize) {
         std::thread::spawn(move || {
             let (mut connection, mut written, mut refused) = (Connection::open(&url), 0, 0);
             while !over.load(Ordering::Relaxed) {
-                let answer = connection.request("PUT", &format!("/Product/{}", written % 100), r#"{"name":"Lamp"}"#);
+                let response = connection.request("PUT", &format!("/Product/{}", written % 100), r#"{"name":"Lamp"}"#);
                 written += 1;
-                refused += u64::from(answer.status >= 300);
+                refused += u64::from(response.status >= 300);
                 std::thread::sleep(Duration::from_millis(1));
             }
             (written, refused)

@@ -36,13 +36,13 @@ fn count(url: &str) -> usize {
 fn a_table_of_any_size_goes_in_and_out() {
     const RECORDS: u32 = 25_000;
     let folder = tempfile::tempdir().unwrap();
-    // Less memory for bodies and answers than the load and the dump have bytes.
+    // Less memory for bodies and responses than the load and the dump have bytes.
     let server = start(folder.path(), |config| {
         (config.ingress.all_bodies_bytes, config.ingress.all_responses_bytes) = (4 << 20, 4 << 20);
         config.handlers.max_rows = 100;
     });
-    let answer = ask_with(server.url(), "POST", "/Product", &[LINES], lines(0..RECORDS).as_bytes());
-    assert_eq!(answer.body, format!(r#"{{"created":{RECORDS},"failed":0,"errors":[]}}"#));
+    let response = ask_with(server.url(), "POST", "/Product", &[LINES], lines(0..RECORDS).as_bytes());
+    assert_eq!(response.body, format!(r#"{{"created":{RECORDS},"failed":0,"errors":[]}}"#));
     assert_eq!(count(server.url()), 100, "a list is cut");
     let dump = ask_with(server.url(), "GET", "/Product", &[("accept", "application/x-ndjson")], b"");
     assert_eq!((dump.status, dump.body.lines().count()), (200, RECORDS as usize));
@@ -75,10 +75,10 @@ fn a_dump_is_of_one_moment_however_slowly_it_is_read() {
     let written = ask(server.url(), "PUT", "/Product/000000", r#"{"name":"new"}"#);
     assert_eq!((written.status, count(server.url())), (201, 1), "nobody else waits for it");
     let scans = server.database().counters().scans;
-    let answer = slow.receive_behind(begun);
-    let ids: HashSet<_> = answer.body.lines().map(|line| line[7..13].parse::<u32>().unwrap()).collect();
-    assert_eq!((answer.body.lines().count(), ids.len()), (RECORDS as usize, RECORDS as usize));
-    assert!(answer.body.contains("\"n0\"") && !answer.body.contains("\"new\""));
+    let response = slow.receive_behind(begun);
+    let ids: HashSet<_> = response.body.lines().map(|line| line[7..13].parse::<u32>().unwrap()).collect();
+    assert_eq!((response.body.lines().count(), ids.len()), (RECORDS as usize, RECORDS as usize));
+    assert!(response.body.contains("\"n0\"") && !response.body.contains("\"new\""));
     // Those of the background are few.
     assert!(server.database().counters().scans < scans + 5, "it had begun before");
 }
@@ -164,9 +164,9 @@ fn many_slow_loads_take_no_more_memory_than_there_is_for_bodies() {
         connection.send_chunk(b"\n");
         connection.send_chunk(b"");
         match connection.receive(false) {
-            answer if answer.status == 200 => assert_eq!(answer.body, r#"{"created":0,"failed":0,"errors":[]}"#),
-            answer => {
-                assert_eq!(answer.status, 503, "{}", answer.body);
+            response if response.status == 200 => assert_eq!(response.body, r#"{"created":0,"failed":0,"errors":[]}"#),
+            response => {
+                assert_eq!(response.status, 503, "{}", response.body);
                 refused += 1;
             }
         }
@@ -181,8 +181,8 @@ fn lines_that_are_refused_are_told_and_keep_nobody_out() {
     let server = start(folder.path(), |config| config.ingress.body_bytes = 2000);
     let long = format!(r#"{{"id":"long","name":"{}"}}"#, "x".repeat(300_000));
     let body = format!("{}{long}\n{{\"name\":1e999}}\n{}", lines(0..3), lines(3..5));
-    let answer = ask_with(server.url(), "POST", "/Product", &[LINES], body.as_bytes());
-    let told: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+    let response = ask_with(server.url(), "POST", "/Product", &[LINES], body.as_bytes());
+    let told: serde_json::Value = serde_json::from_str(&response.body).unwrap();
     assert_eq!((&told["created"], &told["failed"]), (&5.into(), &2.into()), "{told}");
     assert_eq!((&told["errors"][0]["line"], &told["errors"][1]["line"]), (&4.into(), &5.into()));
     assert_eq!(told["errors"][0]["detail"], "a line has at most 2000 bytes");

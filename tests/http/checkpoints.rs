@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use super::client::{Answer, ask, ask_with, schema, start};
+use super::client::{Response, ask, ask_with, schema, start};
 use super::process::{Running, assert_refused, output};
 
 fn names(folder: &Path) -> Vec<String> {
@@ -20,8 +20,9 @@ fn a_checkpoint_is_made_in_its_directory_and_nowhere_else() {
     let server = start(folder.path(), |config| config.checkpoint_dir = Some(copies.path().to_owned()));
     assert_eq!(ask(server.url(), "PUT", "/Product/1", r#"{"name":"Lamp"}"#).status, 201);
     let make = |query: &str| ask(server.url(), "POST", &format!("/_checkpoint{query}"), "");
-    let is =
-        |answer: &Answer, status: u16, body: &str| assert_eq!((answer.status, answer.body.as_str()), (status, body));
+    let is = |response: &Response, status: u16, body: &str| {
+        assert_eq!((response.status, response.body.as_str()), (status, body))
+    };
     is(&make("?name=first"), 201, r#"{"name":"first"}"#);
     is(&make("?name=%41-_z9"), 201, r#"{"name":"A-_z9"}"#);
     let longest = "n".repeat(64);
@@ -49,9 +50,9 @@ fn a_checkpoint_is_made_in_its_directory_and_nowhere_else() {
         &format!("?directory={}", elsewhere.display()),
         &format!("?name=a&directory={}", elsewhere.display()),
     ] {
-        let answer = make(query);
-        assert_eq!(answer.status, 400, "{query}: {}", answer.body);
-        assert!(!answer.body.contains(copies.path().to_str().unwrap()), "where it lies is the operator's affair");
+        let response = make(query);
+        assert_eq!(response.status, 400, "{query}: {}", response.body);
+        assert!(!response.body.contains(copies.path().to_str().unwrap()), "where it lies is the operator's affair");
     }
     assert_eq!(names(copies.path()), ["A-_z9", "first", &longest]);
     assert!(!elsewhere.exists());

@@ -1,4 +1,4 @@
-//! As much of an HTTP client as the tests need: it sends what it is told, byte by byte, and reads one answer.
+//! As much of an HTTP client as the tests need: it sends what it is told, byte by byte, and reads one response.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -44,9 +44,9 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// An answer as it came.
+/// A response as it came.
 #[derive(Debug)]
-pub struct Answer {
+pub struct Response {
     pub status: u16,
     pub reason: String,
     pub headers: Vec<(String, String)>,
@@ -55,7 +55,7 @@ pub struct Answer {
     pub bytes: Vec<u8>,
 }
 
-impl Answer {
+impl Response {
     /// The value of a header; empty if there is none.
     pub fn header(&self, name: &str) -> &str {
         self.headers.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
@@ -121,7 +121,7 @@ impl Connection {
     }
 
     /// Sends a request with a body of known length.
-    pub fn request(&mut self, method: &str, path: &str, body: &str) -> Answer {
+    pub fn request(&mut self, method: &str, path: &str, body: &str) -> Response {
         let length = if body.is_empty() {
             String::new()
         } else {
@@ -132,7 +132,7 @@ impl Connection {
     }
 
     /// Sends a request with these headers and no others but the host and the length.
-    pub fn request_with(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+    pub fn request_with(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Response {
         let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         let length = if body.is_empty() { String::new() } else { format!("content-length: {}\r\n", body.len()) };
         self.send(&format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\n{headers}{length}\r\n"));
@@ -140,8 +140,8 @@ impl Connection {
         self.receive(method == "HEAD")
     }
 
-    /// Reads one answer; that to HEAD has no body.
-    pub fn receive(&mut self, to_head: bool) -> Answer {
+    /// Reads one response; that to HEAD has no body.
+    pub fn receive(&mut self, to_head: bool) -> Response {
         let end = loop {
             match self.read.windows(4).position(|window| window == b"\r\n\r\n") {
                 Some(end) => break end,
@@ -151,7 +151,7 @@ impl Connection {
         let head = String::from_utf8(self.read.drain(..end + 4).collect()).unwrap();
         let mut lines = head.trim_end().split("\r\n");
         let mut status = lines.next().unwrap().splitn(3, ' ').skip(1);
-        let mut answer = Answer {
+        let mut response = Response {
             status: status.next().unwrap().parse().unwrap(),
             reason: status.next().unwrap_or("").to_owned(),
             headers: lines
@@ -162,21 +162,21 @@ impl Connection {
             bytes: Vec::new(),
         };
         if to_head {
-            return answer;
+            return response;
         }
-        answer.bytes = match answer.header("transfer-encoding") {
+        response.bytes = match response.header("transfer-encoding") {
             "chunked" => self.chunks().expect("closed within an answer"),
             _ => {
-                let length = answer.header("content-length").parse::<usize>().unwrap_or(0);
+                let length = response.header("content-length").parse::<usize>().unwrap_or(0);
                 self.take(length).expect("closed within an answer")
             }
         };
-        answer.body = String::from_utf8(answer.bytes.clone()).unwrap_or_default();
-        answer
+        response.body = String::from_utf8(response.bytes.clone()).unwrap_or_default();
+        response
     }
 
-    /// Reads an answer whose first bytes were read before.
-    pub fn receive_behind(&mut self, begun: Vec<u8>) -> Answer {
+    /// Reads a response whose first bytes were read before.
+    pub fn receive_behind(&mut self, begun: Vec<u8>) -> Response {
         self.read.splice(..0, begun);
         self.receive(false)
     }
@@ -257,11 +257,11 @@ impl Connection {
 }
 
 /// One request on a connection of its own.
-pub fn ask(url: &str, method: &str, path: &str, body: &str) -> Answer {
+pub fn ask(url: &str, method: &str, path: &str, body: &str) -> Response {
     Connection::open(url).request(method, path, body)
 }
 
 /// One request with these headers on a connection of its own.
-pub fn ask_with(url: &str, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+pub fn ask_with(url: &str, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Response {
     Connection::open(url).request_with(method, path, headers, body)
 }

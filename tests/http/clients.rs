@@ -1,4 +1,4 @@
-//! Limits that one client cannot use up for others, and deadlines that count requests and answers only. The greedy client comes from
+//! Limits that one client cannot use up for others, and deadlines that count requests and responses only. The greedy client comes from
 //! 127.0.0.9, the other from 127.0.0.1. It leaves before the server stops, which would wait for what is in flight.
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -177,7 +177,7 @@ fn heads_of_http2_are_too_after_other_requests() {
 }
 
 #[test]
-fn bytes_of_answers_are_shared() {
+fn bytes_of_responses_are_shared() {
     let folder = tempfile::tempdir().unwrap();
     let server = server(&folder, |config| config.ingress.all_responses_bytes = 4 << 20);
     let note = "n".repeat(900_000);
@@ -241,9 +241,9 @@ fn multicasts_are_shared() {
         )
     };
     let pending = |connection: &mut Connection| {
-        let answer = connection.receive(false);
-        assert_eq!(answer.status, 200, "{answer:?}");
-        serde_json::from_str::<serde_json::Value>(&answer.body).unwrap()["pending"] == 1
+        let response = connection.receive(false);
+        assert_eq!(response.status, 200, "{response:?}");
+        serde_json::from_str::<serde_json::Value>(&response.body).unwrap()["pending"] == 1
     };
     let text = format!("\"{}\"", "x".repeat(60_000));
     let fills = || {
@@ -371,14 +371,14 @@ fn pings_do_not_keep_a_connection_without_requests_open() {
 }
 
 #[test]
-fn pings_are_no_answers() {
+fn pings_are_no_responses() {
     let folder = tempfile::tempdir().unwrap();
     let server = server(&folder, |config| config.send_timeout_ms = 1000);
     let note = "n".repeat(900_000);
     assert_eq!(ask(server.url(), "PUT", "/Product/1", &format!(r#"{{"name":"a","note":"{note}"}}"#)).status, 201);
     let mut client = Http2::open(&server);
     client.get(1, "/Product/1");
-    // Its window is full, and the acknowledgements are much more than a client has to take of an answer in that time.
+    // Its window is full, and the acknowledgements are much more than a client has to take of a response in that time.
     wait_until("it takes nothing of its answer", || {
         client.0.skim();
         !(0..100).all(|_| client.send(PING, 0, 0, &[7; 8]))

@@ -1,4 +1,4 @@
-//! What is compressed: answers by `Accept-Encoding`, whole and in pieces; bodies by gzip.
+//! What is compressed: responses by `Accept-Encoding`, whole and in pieces; bodies by gzip.
 
 use std::io::{Read, Write};
 
@@ -6,12 +6,12 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use strata::handlers::coding::Coding;
 
-use super::client::{Answer, Connection, ask, ask_with, start};
+use super::client::{Connection, Response, ask, ask_with, start};
 
-/// The bytes of an answer without its coding.
-fn decoded(answer: &Answer) -> Vec<u8> {
-    let (bytes, mut out) = (&answer.bytes[..], Vec::new());
-    match answer.header("content-encoding") {
+/// The bytes of a response without its coding.
+fn decoded(response: &Response) -> Vec<u8> {
+    let (bytes, mut out) = (&response.bytes[..], Vec::new());
+    match response.header("content-encoding") {
         "gzip" => drop(flate2::read::GzDecoder::new(bytes).read_to_end(&mut out).unwrap()),
         "br" => drop(brotli::Decompressor::new(bytes, 4096).read_to_end(&mut out).unwrap()),
         "zstd" => {
@@ -52,16 +52,16 @@ fn records_are_compressed_and_known_by_their_coding() {
         let plain = ask(server.url(), "GET", &path, "");
         for coding in Coding::ALL.map(Coding::name) {
             let accept = [("accept-encoding", coding)];
-            let answer = ask_with(server.url(), "GET", &path, &accept, b"");
+            let response = ask_with(server.url(), "GET", &path, &accept, b"");
             if id == "short" {
-                assert_eq!((&answer.body, answer.header("vary")), (&plain.body, ""));
+                assert_eq!((&response.body, response.header("vary")), (&plain.body, ""));
                 continue;
             }
-            assert_eq!((answer.status, answer.header("content-encoding")), (200, coding));
-            assert_eq!((answer.header("vary"), decoded(&answer)), ("accept-encoding", plain.bytes.clone()));
-            assert!(answer.bytes.len() * 3 / 2 < plain.bytes.len(), "{coding}: {}", answer.bytes.len());
+            assert_eq!((response.status, response.header("content-encoding")), (200, coding));
+            assert_eq!((response.header("vary"), decoded(&response)), ("accept-encoding", plain.bytes.clone()));
+            assert!(response.bytes.len() * 3 / 2 < plain.bytes.len(), "{coding}: {}", response.bytes.len());
             let etag = format!("{}-{coding}\"", plain.header("etag").trim_end_matches('"'));
-            assert_eq!(answer.header("etag"), etag);
+            assert_eq!(response.header("etag"), etag);
 
             let known = ask_with(server.url(), "GET", &path, &[accept[0], ("if-none-match", &etag)], b"");
             assert_eq!((known.status, known.header("etag"), known.header("vary")), (304, &*etag, "accept-encoding"));
@@ -73,7 +73,7 @@ fn records_are_compressed_and_known_by_their_coding() {
             );
             let head = ask_with(server.url(), "HEAD", &path, &accept, b"");
             assert_eq!((head.status, head.header("content-encoding"), head.header("etag")), (200, coding, &*etag));
-            assert_eq!(head.header("content-length"), answer.bytes.len().to_string());
+            assert_eq!(head.header("content-length"), response.bytes.len().to_string());
             let patched = ask_with(server.url(), "PATCH", &path, &[JSON, accept[0], ("if-match", &etag)], b"{}");
             assert_eq!((patched.status, decoded(&patched)), (200, plain.bytes.clone()), "the same version");
         }
@@ -115,14 +115,14 @@ fn what_is_beside_the_tables_is_compressed_too() {
         let plain = ask(server.url(), "GET", path, "");
         assert!(plain.bytes.len() > 1024, "{path}");
         for coding in Coding::ALL.map(Coding::name) {
-            let answer = get("GET", path, coding);
-            assert_eq!((answer.status, answer.header("content-encoding")), (plain.status, coding), "{path}");
+            let response = get("GET", path, coding);
+            assert_eq!((response.status, response.header("content-encoding")), (plain.status, coding), "{path}");
             assert_eq!(
-                (answer.header("vary"), answer.header("content-type")),
+                (response.header("vary"), response.header("content-type")),
                 ("accept-encoding", plain.header("content-type"))
             );
             let start = |bytes: &[u8]| bytes[..4].to_vec();
-            assert_eq!(start(&decoded(&answer)), start(&plain.bytes), "{path}");
+            assert_eq!(start(&decoded(&response)), start(&plain.bytes), "{path}");
             let head = get("HEAD", path, coding);
             assert_eq!(
                 (head.status, head.header("content-encoding"), head.header("vary")),
@@ -139,9 +139,9 @@ fn what_is_beside_the_tables_is_compressed_too() {
         "/Product",
         "/_nothing",
     ] {
-        let answer = get("GET", path, "gzip, identity;q=0");
+        let response = get("GET", path, "gzip, identity;q=0");
         assert_eq!(
-            (answer.header("content-encoding"), decoded(&answer).len()),
+            (response.header("content-encoding"), decoded(&response).len()),
             ("gzip", ask(server.url(), "GET", path, "").bytes.len()),
             "{path}"
         );
@@ -168,8 +168,8 @@ fn the_document_and_the_console_are_known_by_their_coding() {
     let document = get("/_openapi.json");
     let known = |tag: &str, accept: &str| {
         let headers = [("accept-encoding", accept), ("if-none-match", tag)];
-        let answer = ask_with(server.url(), "GET", "/_openapi.json", &headers, b"");
-        (answer.status, answer.header("vary").to_owned())
+        let response = ask_with(server.url(), "GET", "/_openapi.json", &headers, b"");
+        (response.status, response.header("vary").to_owned())
     };
     let tag = document.header("etag");
     assert!(tag.ends_with("-gzip\""), "{tag}");
@@ -194,11 +194,11 @@ fn lists_in_pieces_are_compressed_as_they_are_made() {
         for coding in Coding::ALL.map(Coding::name) {
             let mut connection = Connection::open(server.url());
             let headers = [("accept", accept), ("accept-encoding", coding)];
-            let answer = connection.request_with("GET", "/Product", &headers, b"");
-            assert_eq!((answer.status, answer.header("content-encoding")), (200, coding), "{accept}");
-            assert_eq!(answer.header("content-type"), plain.header("content-type"));
-            assert!(decoded(&answer) == plain.bytes, "{accept} in {coding}");
-            assert!(answer.bytes.len() * 5 < plain.bytes.len(), "{accept} in {coding}: {}", answer.bytes.len());
+            let response = connection.request_with("GET", "/Product", &headers, b"");
+            assert_eq!((response.status, response.header("content-encoding")), (200, coding), "{accept}");
+            assert_eq!(response.header("content-type"), plain.header("content-type"));
+            assert!(decoded(&response) == plain.bytes, "{accept} in {coding}");
+            assert!(response.bytes.len() * 5 < plain.bytes.len(), "{accept} in {coding}: {}", response.bytes.len());
             let short = connection.request_with("GET", "/Product?limit=30", &headers, b"");
             assert!(short.status == 200 && short.header("content-encoding") == coding, "on the same connection");
         }

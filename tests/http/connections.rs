@@ -53,7 +53,7 @@ fn a_head_has_a_greatest_length() {
     }
 }
 
-/// A client that writes all of a refused body before it reads gets the answer, and may go on.
+/// A client that writes all of a refused body before it reads gets the response, and may go on.
 #[test]
 fn a_refused_body_does_not_cost_the_connection() {
     let folder = tempfile::tempdir().unwrap();
@@ -64,7 +64,7 @@ fn a_refused_body_does_not_cost_the_connection() {
     assert_eq!(connection.request("GET", "/_health", "").status, 200);
 }
 
-/// A body is as long on its way as bodies may be, refused or not: the deadline of heads is not that of what comes behind the answer.
+/// A body is as long on its way as bodies may be, refused or not: the deadline of heads is not that of what comes behind the response.
 #[test]
 fn a_refused_body_may_come_slowly() {
     let folder = tempfile::tempdir().unwrap();
@@ -96,7 +96,7 @@ fn a_refused_body_may_come_slowly() {
 }
 
 #[test]
-fn a_long_body_in_pieces_that_is_refused_does_not_cost_the_answer() {
+fn a_long_body_in_pieces_that_is_refused_does_not_cost_the_response() {
     let folder = tempfile::tempdir().unwrap();
     let server = start(folder.path(), |_| {});
     let mut connection = Connection::open(server.url());
@@ -120,9 +120,9 @@ fn over_the_limit_of_bodies_none_is_waited_for() {
     second.send(
         "PUT /Product/2 HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 12\r\n\r\n",
     );
-    let answer = second.receive(false);
-    assert_eq!((answer.status, answer.header("retry-after")), (503, "1"));
-    assert!(answer.body.contains("overloaded"));
+    let response = second.receive(false);
+    assert_eq!((response.status, response.header("retry-after")), (503, "1"));
+    assert!(response.body.contains("overloaded"));
     assert_eq!(ask(server.url(), "GET", "/Product/9", "").status, 404, "what does not wait is answered");
     let mut third = Connection::open(server.url());
     third.send("PUT /Product/3 HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 12\r\n\r\n{\"name\":\"a\"}");
@@ -138,8 +138,8 @@ fn one_connection_too_many_is_told_so() {
     let mut first = Connection::open(server.url());
     assert_eq!(first.request("GET", "/_health", "").status, 200);
     let mut second = Connection::open(server.url());
-    let answer = second.receive(false);
-    assert_eq!((answer.status, answer.header("retry-after")), (503, "1"));
+    let response = second.receive(false);
+    assert_eq!((response.status, response.header("retry-after")), (503, "1"));
     assert!(second.is_closed());
     drop(first);
     wait_until("the place is free again", || {
@@ -160,8 +160,8 @@ fn one_connection_too_many_is_told_so_although_it_has_sent_much() {
         let mut second = Connection::open(server.url());
         let body = "x".repeat(10_000);
         second.send(&format!("PUT /Product/1 HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10000\r\n\r\n{body}"));
-        let answer = second.receive(false);
-        assert_eq!((answer.status, answer.header("retry-after")), (503, "1"));
+        let response = second.receive(false);
+        assert_eq!((response.status, response.header("retry-after")), (503, "1"));
         assert!(second.is_closed());
     }
 }
@@ -305,7 +305,7 @@ fn clients_that_do_not_read_take_no_more_than_the_budget_and_are_left() {
 }
 
 #[test]
-fn an_answer_that_does_not_begin_in_time_is_refused_and_what_waited_is_not_done() {
+fn a_response_that_does_not_begin_in_time_is_refused_and_what_waited_is_not_done() {
     let folder = tempfile::tempdir().unwrap();
     let server = start(folder.path(), |config| config.ingress.request_timeout_ms = 50);
     assert_eq!(ask(server.url(), "PUT", "/Product/1", r#"{"name":"a"}"#).status, 201);
@@ -314,9 +314,9 @@ fn an_answer_that_does_not_begin_in_time_is_refused_and_what_waited_is_not_done(
     database
         .transact(|transaction| {
             transaction.read(product, "1")?;
-            let answer = ask(server.url(), "PATCH", "/Product/1", r#"{"name":"b"}"#);
-            assert_eq!((answer.status, answer.header("retry-after")), (503, "1"));
-            assert!(answer.body.contains("timed-out"), "{}", answer.body);
+            let response = ask(server.url(), "PATCH", "/Product/1", r#"{"name":"b"}"#);
+            assert_eq!((response.status, response.header("retry-after")), (503, "1"));
+            assert!(response.body.contains("timed-out"), "{}", response.body);
             Ok(())
         })
         .unwrap();
@@ -359,8 +359,8 @@ fn a_slow_body_is_not_waited_for() {
     connection.send(
         "PUT /Product/1 HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 12\r\n\r\n{",
     );
-    let answer = connection.receive(false);
-    assert_eq!((answer.status, answer.body.contains("urn:strata:error:timeout")), (408, true));
+    let response = connection.receive(false);
+    assert_eq!((response.status, response.body.contains("urn:strata:error:timeout")), (408, true));
 }
 
 #[test]
@@ -372,8 +372,8 @@ fn what_breaks_http_itself_gets_a_bare_400() {
     {
         let mut connection = Connection::open(server.url());
         connection.send(broken);
-        let answer = connection.receive(false);
-        assert_eq!((answer.status, answer.body.as_str()), (400, ""), "{broken}");
+        let response = connection.receive(false);
+        assert_eq!((response.status, response.body.as_str()), (400, ""), "{broken}");
     }
 }
 
@@ -383,11 +383,11 @@ fn a_body_in_a_transfer_coding_that_is_not_understood_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let server = start(folder.path(), |_| {});
     assert_eq!(ask(server.url(), "PUT", "/Photo/1", "{}").status, 201);
-    let answer = |line: &str, fields: &str, body: &str| {
+    let response = |line: &str, fields: &str, body: &str| {
         let mut connection = Connection::open(server.url());
         connection.send(&format!("{line} HTTP/1.1\r\nhost: localhost\r\n{fields}\r\n\r\n{body}"));
-        let answer = connection.receive(false);
-        (answer.status, answer.header("connection").to_owned(), answer.body)
+        let response = connection.receive(false);
+        (response.status, response.header("connection").to_owned(), response.body)
     };
     let json = "content-type: application/json\r\n";
     for line in [
@@ -411,13 +411,13 @@ fn a_body_in_a_transfer_coding_that_is_not_understood_is_refused() {
             "x-custom;q=1, CHUNKED",
         ] {
             let (status, connection, body) =
-                answer(line, &format!("{json}transfer-encoding: {coding}"), "2\r\n{}\r\n0\r\n\r\n");
+                response(line, &format!("{json}transfer-encoding: {coding}"), "2\r\n{}\r\n0\r\n\r\n");
             assert_eq!((status, connection.as_str()), (400, "close"), "{line} {coding}");
             assert!(body.contains("Transfer-Encoding"), "{body}");
         }
     }
     for coding in ["chunked", "Chunked", ", chunked", "\r\ntransfer-encoding: chunked"] {
-        let (status, connection, body) = answer(
+        let (status, connection, body) = response(
             "POST /Product",
             &format!("{json}transfer-encoding: {coding}"),
             "c\r\n{\"name\":\"n\"}\r\n0\r\n\r\n",
@@ -427,17 +427,17 @@ fn a_body_in_a_transfer_coding_that_is_not_understood_is_refused() {
     // The HTTP library refuses by itself what does not end in chunks; with a length beside them, the chunks count and nothing follows.
     for coding in ["gzip", "chunked, gzip", ""] {
         let (status, connection, _) =
-            answer("POST /Product", &format!("{json}transfer-encoding: {coding}"), "2\r\n{}\r\n0\r\n\r\n");
+            response("POST /Product", &format!("{json}transfer-encoding: {coding}"), "2\r\n{}\r\n0\r\n\r\n");
         assert_eq!((status, connection.as_str()), (400, "close"), "{coding}");
     }
     let both = format!("{json}content-length: 3\r\ntransfer-encoding: chunked");
-    let (status, connection, _) = answer("POST /Product", &both, "c\r\n{\"name\":\"n\"}\r\n0\r\n\r\n");
+    let (status, connection, _) = response("POST /Product", &both, "c\r\n{\"name\":\"n\"}\r\n0\r\n\r\n");
     assert_eq!((status, connection.as_str()), (201, "close"));
 }
 
 /// A client that keeps connections would send its next request into a closed one.
 #[test]
-fn an_answer_to_a_body_that_was_not_asked_for_says_that_the_connection_closes() {
+fn a_response_to_a_body_that_was_not_asked_for_says_that_the_connection_closes() {
     let folder = tempfile::tempdir().unwrap();
     let server = start(folder.path(), |config| config.ingress.body_bytes = 1000);
     assert_eq!(ask(server.url(), "PUT", "/Photo/1", "{}").status, 201);
@@ -464,12 +464,12 @@ fn an_answer_to_a_body_that_was_not_asked_for_says_that_the_connection_closes() 
         for expect in ["100-continue", "100-Continue"] {
             let mut connection = Connection::open(server.url());
             connection.send(&format!("{line} HTTP/1.1\r\nhost: localhost\r\n{fields}\r\nexpect: {expect}\r\n\r\n"));
-            let answer = connection.receive(false);
+            let response = connection.receive(false);
             assert_eq!(
-                (answer.status, answer.header("connection")),
+                (response.status, response.header("connection")),
                 (status, "close"),
                 "{line} {fields}: {}",
-                answer.body
+                response.body
             );
             assert!(connection.is_closed());
         }
@@ -480,8 +480,8 @@ fn an_answer_to_a_body_that_was_not_asked_for_says_that_the_connection_closes() 
         connection.send("POST /Product HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nexpect: 100-continue\r\ncontent-length: 12\r\n\r\n");
         assert_eq!(connection.receive(false).status, 100);
         connection.send("{\"name\":\"n\"}");
-        let answer = connection.receive(false);
-        assert_eq!((answer.status, answer.header("connection")), (201, ""));
+        let response = connection.receive(false);
+        assert_eq!((response.status, response.header("connection")), (201, ""));
     }
 }
 
@@ -502,8 +502,8 @@ fn every_line_that_says_how_a_body_is_coded_counts() {
         ] {
             let lines = codings.iter().map(|coding| ("content-encoding", *coding));
             let lines: Vec<_> = lines.chain(types.iter().map(|media_type| ("content-type", *media_type))).collect();
-            let answer = Connection::open(server.url()).request_with("PUT", path, &lines, b"{}");
-            assert_eq!(answer.status, status, "{path} {lines:?}: {}", answer.body);
+            let response = Connection::open(server.url()).request_with("PUT", path, &lines, b"{}");
+            assert_eq!(response.status, status, "{path} {lines:?}: {}", response.body);
         }
     }
 }

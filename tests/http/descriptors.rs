@@ -7,7 +7,7 @@ use std::process::Command;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::{Value, json};
 
-use super::client::{Answer, Connection, ask, wait_until};
+use super::client::{Connection, Response, ask, wait_until};
 use super::process::Running;
 
 /// A server that may have this many descriptors and no more.
@@ -23,10 +23,10 @@ fn body(bytes: usize) -> String {
 }
 
 /// Writes a record; whether it was written. The engine may be behind, but nothing else may refuse it.
-fn is_written(connection: &mut Connection, path: &str, body: &str) -> (bool, Answer) {
-    let answer = connection.request("PUT", path, body);
-    assert!([200, 201, 503].contains(&answer.status), "{answer:?}");
-    (answer.status != 503, answer)
+fn is_written(connection: &mut Connection, path: &str, body: &str) -> (bool, Response) {
+    let response = connection.request("PUT", path, body);
+    assert!([200, 201, 503].contains(&response.status), "{response:?}");
+    (response.status != 503, response)
 }
 
 fn open_files(server: &Running) -> u64 {
@@ -110,9 +110,9 @@ fn a_shortage_that_has_passed_leaves_nothing_behind() {
         for number in 0..40 {
             let (path, mut is_short) = (format!("/Product/{left}-{number}"), false);
             wait_until("it is written, or refused for the shortage", || {
-                let (is_written, answer) = is_written(&mut connection, &path, &body(32 << 10));
+                let (is_written, response) = is_written(&mut connection, &path, &body(32 << 10));
                 written.extend(is_written.then(|| path.clone()));
-                is_short = answer.body.contains("no file can be opened");
+                is_short = response.body.contains("no file can be opened");
                 is_written || is_short
             });
             short += usize::from(is_short);

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use strata::maintenance;
 use strata::schema::Schema;
 
-use super::client::{Answer, Connection, TIMEOUT, ask, schema, start, wait_until};
+use super::client::{Connection, Response, TIMEOUT, ask, schema, start, wait_until};
 use super::process::Running;
 use crate::engine::Random;
 
@@ -68,20 +68,20 @@ pub(super) struct Feed {
 }
 
 impl Feed {
-    pub(super) fn ask(url: &str, path: &str, last_id: Option<&str>) -> (Connection, Answer) {
+    pub(super) fn ask(url: &str, path: &str, last_id: Option<&str>) -> (Connection, Response) {
         let and = if path.contains('?') { '&' } else { '?' };
         let mut connection = Connection::open(url);
         let header = last_id.map_or(String::new(), |id| format!("last-event-id: {id}\r\n"));
         connection.send(&format!("GET {path}{and}stream=sse HTTP/1.1\r\nhost: localhost\r\n{header}\r\n"));
         // The head alone: the body has no end.
-        let answer = connection.receive(true);
-        (connection, answer)
+        let response = connection.receive(true);
+        (connection, response)
     }
 
     pub(super) fn open(url: &str, path: &str, last_id: Option<&str>) -> Self {
-        let (connection, answer) = Self::ask(url, path, last_id);
-        assert_eq!((answer.status, answer.header("content-type")), (200, "text/event-stream"));
-        assert_eq!(answer.header("cache-control"), "no-store");
+        let (connection, response) = Self::ask(url, path, last_id);
+        assert_eq!((response.status, response.header("content-type")), (200, "text/event-stream"));
+        assert_eq!(response.header("cache-control"), "no-store");
         Self { connection, parser: Parser::default(), ready: VecDeque::new(), ended_well: false }
     }
 
@@ -125,8 +125,8 @@ impl Feed {
 }
 
 fn put(url: &str, id: &str, name: &str) {
-    let answer = ask(url, "PUT", &format!("/Product/{id}"), &format!("{{\"name\":\"{name}\"}}"));
-    assert!(matches!(answer.status, 200 | 201), "{answer:?}");
+    let response = ask(url, "PUT", &format!("/Product/{id}"), &format!("{{\"name\":\"{name}\"}}"));
+    assert!(matches!(response.status, 200 | 201), "{response:?}");
 }
 
 fn told(id: &str, name: &str) -> String {
@@ -213,8 +213,8 @@ fn over_the_limit_of_subscribers_there_is_no_place() {
     let server = start(folder.path(), |config| config.feed.subscribers = 2);
     let first = Feed::open(server.url(), "/Product", None);
     let second = Feed::open(server.url(), "/Product/a", None);
-    let (_, answer) = Feed::ask(server.url(), "/Product", None);
-    assert_eq!((answer.status, answer.header("retry-after")), (503, "1"));
+    let (_, response) = Feed::ask(server.url(), "/Product", None);
+    assert_eq!((response.status, response.header("retry-after")), (503, "1"));
     let metrics = ask(server.url(), "GET", "/_metrics", "").body;
     assert!(metrics.contains("strata_feed_subscribers 2\n"), "{metrics}");
     assert!(ask(server.url(), "GET", "/_counters", "").body.contains("\"feed\":{\"subscribers\":2,"));
@@ -232,9 +232,9 @@ fn the_log_that_is_not_kept_is_gone() {
         put(server.url(), "a", name);
         server.database().store().flush().unwrap();
     }
-    let (mut connection, answer) = Feed::ask(server.url(), "/Product", Some(&begin));
-    assert_eq!((answer.status, answer.header("content-type")), (410, "application/problem+json"));
-    let length = answer.header("content-length").parse().unwrap();
+    let (mut connection, response) = Feed::ask(server.url(), "/Product", Some(&begin));
+    assert_eq!((response.status, response.header("content-type")), (410, "application/problem+json"));
+    let length = response.header("content-length").parse().unwrap();
     let problem = String::from_utf8(connection.take(length).unwrap()).unwrap();
     assert!(problem.contains("urn:strata:error:gone"), "{problem}");
 }
@@ -320,10 +320,10 @@ fn over_http_2_many_feeds_share_a_connection() {
         let mut feeds = Vec::new();
         for path in ["/Product", "/Product/a", "/Product/b"] {
             let request = http::Request::get(format!("http://localhost{path}?stream=sse")).body(()).unwrap();
-            let (answer, _) = client.clone().ready().await.unwrap().send_request(request, true).unwrap();
-            let answer = answer.await.unwrap();
-            assert!(answer.status() == 200 && answer.headers()["content-type"] == "text/event-stream");
-            feeds.push((answer.into_body(), Parser::default()));
+            let (response, _) = client.clone().ready().await.unwrap().send_request(request, true).unwrap();
+            let response = response.await.unwrap();
+            assert!(response.status() == 200 && response.headers()["content-type"] == "text/event-stream");
+            feeds.push((response.into_body(), Parser::default()));
         }
         tokio::task::spawn_blocking(move || ["a", "b"].into_iter().for_each(|id| put(&url, id, "Lamp"))).await.unwrap();
         for ((body, parser), ids) in feeds.iter_mut().zip([&["a", "b"][..], &["a"], &["b"]]) {
@@ -369,7 +369,7 @@ const EACH: usize = 500;
 const RESTARTS: usize = 10;
 
 impl Load {
-    /// Sends a request whose answer ends with the connection (HTTP/1.0), and what is to be read of it; nobody may be there.
+    /// Sends a request whose response ends with the connection (HTTP/1.0), and what is to be read of it; nobody may be there.
     fn send(&self, request: &str, headers: &str, body: &str) -> std::io::Result<TcpStream> {
         let address = self.url.lock().strip_prefix("http://").unwrap().to_owned();
         let mut stream = TcpStream::connect(address)?;
@@ -380,15 +380,15 @@ impl Load {
         Ok(stream)
     }
 
-    /// The body of an answer with a good status; `None` if there was none.
+    /// The body of a response with a good status; `None` if there was none.
     fn ask(&self, request: &str, body: &str) -> Option<String> {
-        let mut answer = String::new();
+        let mut response = String::new();
         let stream = self.send(request, "content-type: application/json\r\n", body);
-        if stream.and_then(|mut stream| stream.read_to_string(&mut answer)).is_err() {
+        if stream.and_then(|mut stream| stream.read_to_string(&mut response)).is_err() {
             self.pause();
             return None;
         }
-        let (head, body) = answer.split_once("\r\n\r\n")?;
+        let (head, body) = response.split_once("\r\n\r\n")?;
         head.split(' ').nth(1)?.starts_with('2').then(|| body.to_owned())
     }
 
@@ -398,7 +398,7 @@ impl Load {
         std::thread::sleep(Duration::from_millis(1));
     }
 
-    /// Gives a record so many names in turn, each once: whoever got no answer looks whether it was done.
+    /// Gives a record so many names in turn, each once: whoever got no response looks whether it was done.
     fn write(&self, writer: usize) {
         for number in 1..=EACH {
             let name = format!("\"name\":\"{number}\"");
@@ -410,7 +410,7 @@ impl Load {
                     ("POST /graphql".to_owned(), format!("{{\"query\":\"{query}\"}}"))
                 }
             };
-            let is_in = |answer: Option<String>| answer.map(|answer| answer.contains(&name));
+            let is_in = |response: Option<String>| response.map(|response| response.contains(&name));
             while is_in(self.ask(&request, &body)) != Some(true) {
                 let is_stored = loop {
                     if let Some(is_stored) = is_in(self.ask(&format!("GET /Product/{writer}"), "")) {

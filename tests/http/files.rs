@@ -52,9 +52,9 @@ fn no_path_leads_out() {
         "/./index.html",
         "/%c0%ae%c0%ae/secret",
     ] {
-        let answer = ask(server.url(), "GET", path, "");
-        assert!(matches!(answer.status, 400 | 404), "{path}: {answer:?}");
-        assert!(!answer.body.contains("outside") && !answer.body.contains("root:"), "{path}: {answer:?}");
+        let response = ask(server.url(), "GET", path, "");
+        assert!(matches!(response.status, 400 | 404), "{path}: {response:?}");
+        assert!(!response.body.contains("outside") && !response.body.contains("root:"), "{path}: {response:?}");
     }
 }
 

@@ -26,8 +26,8 @@ fn they_are_found_changed_and_deleted_by_queries() {
     let folder = tempfile::tempdir().unwrap();
     let server = start(folder.path(), |_| {});
     let ask = |method: &str, path: &str, body: &str| {
-        let answer = ask(server.url(), method, path, body);
-        (answer.status, answer.body)
+        let response = ask(server.url(), method, path, body);
+        (response.status, response.body)
     };
     for id in [".", ".."] {
         store(&server, "Product", id, &format!(r#"{{"id":"{id}","name":"Old","category":"light"}}"#));

@@ -17,9 +17,9 @@ fn serve(folder: &Path, sdl: &str) -> Server {
 }
 
 fn get(server: &Server, path: &str) -> Value {
-    let answer = ask(server.url(), "GET", path, "");
-    assert_eq!(answer.status, 200, "{}", answer.body);
-    serde_json::from_str(&answer.body).unwrap()
+    let response = ask(server.url(), "GET", path, "");
+    assert_eq!(response.status, 200, "{}", response.body);
+    serde_json::from_str(&response.body).unwrap()
 }
 
 /// The type and the state of each index.

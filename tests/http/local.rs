@@ -43,8 +43,8 @@ fn what_comes_through_a_proxy_is_not_of_the_same_machine() {
         for (method, path, status) in LOCAL {
             assert_eq!(ask(server.url(), method, path, "").status, status, "{method} {path}");
             for field in OF_PROXIES {
-                let answer = ask_with(server.url(), method, path, &[field], b"");
-                assert_eq!(answer.status, 403, "{method} {path} with {field:?}");
+                let response = ask_with(server.url(), method, path, &[field], b"");
+                assert_eq!(response.status, 403, "{method} {path} with {field:?}");
             }
         }
         assert_eq!(ask_with(server.url(), "GET", "/", &[page], b"").status, 307);

@@ -32,9 +32,9 @@ fn serve(folder: &Path, sdl: &str, migrate: bool) -> Server {
 fn send(url: &str, body: &str) -> (u16, Value) {
     let key = format!("key{body}");
     let headers = [("content-type", "application/json"), ("idempotency-key", &key), ("prefer", "respond-async")];
-    let answer = ask_with(url, "POST", "/Device/multicast", &headers, body.as_bytes());
-    let told: Value = serde_json::from_str(&answer.body).unwrap_or_default();
-    (answer.status, told["id"].clone())
+    let response = ask_with(url, "POST", "/Device/multicast", &headers, body.as_bytes());
+    let told: Value = serde_json::from_str(&response.body).unwrap_or_default();
+    (response.status, told["id"].clone())
 }
 
 /// What a subscriber of a device has missed, up to a change that is made last and marked.
@@ -109,8 +109,8 @@ fn a_copy_knows_what_was_sent_before_it() {
     let (status, anew) = send(server.url(), "2");
     assert!(status == 202 && anew != second, "it was sent after the copy was made");
     // The events of the original are none of the copy, or they are the same.
-    let (_, answer) = Feed::ask(server.url(), "/Device/a", Some(&begin));
-    match answer.status {
+    let (_, response) = Feed::ask(server.url(), "/Device/a", Some(&begin));
+    match response.status {
         410 => {}
         _ => assert_eq!(missed(server.url(), &begin, "copy"), ["1", "2"]),
     }

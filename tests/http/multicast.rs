@@ -11,20 +11,20 @@ use super::feed::Feed;
 use super::process::Running;
 use crate::engine::Random;
 
-/// Sends a message with these headers, and returns status and body of the answer.
+/// Sends a message with these headers, and returns status and body of the response.
 pub fn send(url: &str, query: &str, headers: &str, body: &str) -> (u16, Value) {
     let mut connection = Connection::open(url);
     let length = body.len();
     connection.send(&format!(
         "POST /Device/multicast?{query} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
     ));
-    let answer = connection.receive(false);
-    (answer.status, serde_json::from_str(&answer.body).unwrap_or_default())
+    let response = connection.receive(false);
+    (response.status, serde_json::from_str(&response.body).unwrap_or_default())
 }
 
 pub fn register(url: &str, id: &str, room: &str) {
-    let answer = ask(url, "PUT", &format!("/Device/{id}"), &format!("{{\"room\":\"{room}\"}}"));
-    assert!(matches!(answer.status, 200 | 201), "{answer:?}");
+    let response = ask(url, "PUT", &format!("/Device/{id}"), &format!("{{\"room\":\"{room}\"}}"));
+    assert!(matches!(response.status, 200 | 201), "{response:?}");
 }
 
 pub fn counters(url: &str) -> Value {
@@ -181,7 +181,7 @@ fn more_at_once_than_there_may_be_are_refused() {
     server.stop().unwrap();
 }
 
-/// Each round kills the server between any two steps of its multicasts; what was answered arrives, once, in the order of the answers.
+/// Each round kills the server between any two steps of its multicasts; what was answered arrives, once, in the order of the responses.
 #[test]
 fn what_was_answered_survives_a_kill() {
     let folder = tempfile::tempdir().unwrap();
@@ -209,12 +209,12 @@ fn what_was_answered_survives_a_kill() {
                         "POST /Device/multicast HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
                         body.len()
                     );
-                    let mut answer = Vec::new();
+                    let mut response = Vec::new();
                     let sent = std::io::Write::write_all(&mut connection, text.as_bytes());
-                    if sent.is_err() || connection.read_to_end(&mut answer).is_err() || answer.is_empty() {
+                    if sent.is_err() || connection.read_to_end(&mut response).is_err() || response.is_empty() {
                         return (mine, n + 1);
                     }
-                    assert!(answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer));
+                    assert!(response.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&response));
                     mine.push(n);
                 }
                 unreachable!()

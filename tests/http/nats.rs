@@ -46,12 +46,12 @@ fn until_connected(url: &str) {
 fn register_all(url: &str, registrations: impl Iterator<Item = Value>) {
     let all: Vec<_> = registrations.collect();
     for some in all.chunks(500) {
-        let answer = ask(url, "PUT", "/Device", &Value::from(some.to_vec()).to_string());
-        assert_eq!(answer.status, 200, "{answer:?}");
+        let response = ask(url, "PUT", "/Device", &Value::from(some.to_vec()).to_string());
+        assert_eq!(response.status, 200, "{response:?}");
     }
 }
 
-/// The numbers of an answer: targets, delivered, absent, pending, failed.
+/// The numbers of a response: targets, delivered, absent, pending, failed.
 fn numbers(told: &Value) -> [u64; 5] {
     ["targets", "delivered", "absent", "pending", "failed"].map(|name| told[name].as_u64().unwrap())
 }

@@ -1,6 +1,6 @@
 //! What web pages may load: no data of another site, and no upload as something to execute; and no browser guesses a media type.
 
-use super::client::{Answer, Connection, ask, ask_with, start};
+use super::client::{Connection, Response, ask, ask_with, start};
 
 const CROSS_SITE: (&str, &str) = ("Sec-Fetch-Site", "cross-site");
 
@@ -94,17 +94,17 @@ fn files_and_uploads_may_be_embedded_but_no_upload_is_executed() {
             for to in EXECUTED {
                 for site in ["cross-site", "same-site", "same-origin", "none"] {
                     let fields = [("Sec-Fetch-Dest", to), ("Sec-Fetch-Site", site)];
-                    let answer = get(method, "/Photo/1/picture", &fields);
-                    assert_eq!(answer.status, 403, "{method} {media_type} {fields:?}");
-                    assert!(answer.header("vary").contains("sec-fetch-dest"));
+                    let response = get(method, "/Photo/1/picture", &fields);
+                    assert_eq!(response.status, 403, "{method} {media_type} {fields:?}");
+                    assert!(response.header("vary").contains("sec-fetch-dest"));
                     assert_eq!(get(method, "/Photo/1/picture", &fields[..1]).status, 403, "{to}");
                     assert_eq!(get(method, "/Photo/none/picture", &fields).status, 403, "there or not");
                 }
             }
             for to in ["image", "video", "audio", "empty", "document", "iframe", "font"] {
                 let fields = [("Sec-Fetch-Dest", to), CROSS_SITE];
-                let answer = get(method, "/Photo/1/picture", &fields);
-                assert_eq!((answer.status, answer.header("vary")), (200, "sec-fetch-dest"), "{method} {to}");
+                let response = get(method, "/Photo/1/picture", &fields);
+                assert_eq!((response.status, response.header("vary")), (200, "sec-fetch-dest"), "{method} {to}");
             }
         }
         let tag = get("GET", "/Photo/1/picture", &[]).header("etag").to_owned();
@@ -179,14 +179,14 @@ fn no_browser_guesses_a_media_type() {
         config.static_files.memory_bytes = 1 << 10;
         config.ingress.cors_origins = vec!["https://app.example.org".to_owned().try_into().unwrap()];
     });
-    let is_said = |answer: &Answer, what: &str| {
-        let values: Vec<_> = answer.headers.iter().filter(|(name, _)| name == "x-content-type-options").collect();
-        assert!(values.len() == 1 && values[0].1 == "nosniff", "{what}: {answer:?}");
+    let is_said = |response: &Response, what: &str| {
+        let values: Vec<_> = response.headers.iter().filter(|(name, _)| name == "x-content-type-options").collect();
+        assert!(values.len() == 1 && values[0].1 == "nosniff", "{what}: {response:?}");
     };
     for (method, path, body, status) in ALL_KINDS {
-        let answer = ask(server.url(), method, path, body);
-        assert_eq!(answer.status, status, "{method} {path}: {}", answer.body);
-        is_said(&answer, &format!("{method} {path}"));
+        let response = ask(server.url(), method, path, body);
+        assert_eq!(response.status, status, "{method} {path}: {}", response.body);
+        is_said(&response, &format!("{method} {path}"));
     }
     // In pieces, and read from the disk.
     let long = "1".repeat(1 << 20);
@@ -206,9 +206,9 @@ fn no_browser_guesses_a_media_type() {
         (&[("Origin", "https://app.example.org")], 200),
         (&[CROSS_SITE], 403),
     ] {
-        let answer = ask_with(server.url(), "GET", "/Product/1", fields, b"");
-        assert_eq!(answer.status, status, "{fields:?}");
-        is_said(&answer, &format!("{fields:?}"));
+        let response = ask_with(server.url(), "GET", "/Product/1", fields, b"");
+        assert_eq!(response.status, status, "{fields:?}");
+        is_said(&response, &format!("{fields:?}"));
     }
     let mut foreign = Connection::open(server.url());
     foreign.send("GET /Product/1 HTTP/1.1\r\nhost: rebound.example\r\n\r\n");

@@ -161,8 +161,8 @@ fn a_stop_finishes_what_is_in_flight_and_keeps_the_data() {
     let address = server.url.strip_prefix("http://").unwrap().to_owned();
     wait_until("nobody is let in any more", || TcpStream::connect(&address).is_err());
     slow.send("\"Chair\"}");
-    let answer = slow.receive(false);
-    assert_eq!((answer.status, answer.header("connection")), (201, "close"));
+    let response = slow.receive(false);
+    assert_eq!((response.status, response.header("connection")), (201, "close"));
     assert_eq!(server.exit_code(), Some(0));
 
     let server = Running::start(folder.path());
@@ -569,7 +569,8 @@ fn a_disk_that_takes_no_more_is_an_error_and_shows_in_health() {
     server.line();
     assert_eq!(ask(&server.url, "GET", "/_health", "").status, 200);
     let body = format!(r#"{{"name":"{}"}}"#, "n".repeat(4096));
-    let refused = (0..1000).map(|_| ask(&server.url, "POST", "/Product", &body)).find(|answer| answer.status != 201);
+    let refused =
+        (0..1000).map(|_| ask(&server.url, "POST", "/Product", &body)).find(|response| response.status != 201);
     assert_eq!(refused.expect("the log has at most 128 KiB").status, 500);
     assert_eq!(ask(&server.url, "POST", "/Product", &body).status, 500, "not busy: it would be for ever");
     let said = [server.line(), server.line(), server.line()];
@@ -633,7 +634,10 @@ fn near_the_end_of_the_disk_room_can_be_made() {
     };
     assert_eq!(commit("mail", 0), 200);
     let fill = || {
-        (0..10_000).map(|_| ask("POST", "/Product", &body)).find(|answer| ![201, 503].contains(&answer.status)).unwrap()
+        (0..10_000)
+            .map(|_| ask("POST", "/Product", &body))
+            .find(|response| ![201, 503].contains(&response.status))
+            .unwrap()
     };
     let refused = fill();
     assert_eq!((refused.status, refused.header("retry-after")), (507, "1"), "{}", refused.body);

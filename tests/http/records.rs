@@ -1,4 +1,4 @@
-//! What is known of requests afterwards: counts by route, and the access log; of every answer, whichever way it came.
+//! What is known of requests afterwards: counts by route, and the access log; of every response, whichever way it came.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,7 +25,7 @@ const REQUESTS: [(&str, &str, &str, u16, &str); 12] = [
 ];
 
 #[test]
-fn every_answer_has_a_line_and_a_count() {
+fn every_response_has_a_line_and_a_count() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("access.log");
     fs::create_dir(folder.path().join("site")).unwrap();
@@ -36,9 +36,9 @@ fn every_answer_has_a_line_and_a_count() {
     });
     let mut lengths = Vec::new();
     for (method, path, body, status, _) in REQUESTS {
-        let answer = ask(server.url(), method, path, body);
-        assert_eq!(answer.status, status, "{method} {path}");
-        lengths.push(answer.body.len());
+        let response = ask(server.url(), method, path, body);
+        assert_eq!(response.status, status, "{method} {path}");
+        lengths.push(response.body.len());
     }
     let metrics = ask(server.url(), "GET", "/_metrics", "");
     assert_eq!(metrics.header("content-type"), "application/openmetrics-text; version=1.0.0; charset=utf-8");
@@ -89,7 +89,7 @@ fn a_list_in_pieces_has_the_bytes_that_were_sent() {
 }
 
 #[test]
-fn a_client_that_leaves_before_its_answer_has_a_line_and_a_count() {
+fn a_client_that_leaves_before_its_response_has_a_line_and_a_count() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("access.log");
     let server = start(folder.path(), |config| config.observability.access_log = Some(log.clone()));
@@ -140,9 +140,9 @@ fn a_failure_names_the_trace_it_belongs_to() {
     connection.send(&format!(
         "GET /file.txt HTTP/1.1\r\nhost: localhost\r\ntraceparent: 00-{trace}-b7ad6b7169203331-01\r\n\r\n"
     ));
-    let answer = connection.receive(false);
-    assert_eq!((answer.status, answer.header("x-request-id")), (500, trace));
-    assert!(answer.body.contains(trace), "{}", answer.body);
+    let response = connection.receive(false);
+    assert_eq!((response.status, response.header("x-request-id")), (500, trace));
+    assert!(response.body.contains(trace), "{}", response.body);
 }
 
 #[test]

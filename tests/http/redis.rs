@@ -8,7 +8,7 @@ use redis::{Commands, Connection as Raw};
 use serde_json::{Value, json};
 use strata::server::Server;
 
-use super::client::{Answer, Connection, ask, ask_with, schema_of_redis as schema, start, wait_until};
+use super::client::{Connection, Response, ask, ask_with, schema_of_redis as schema, start, wait_until};
 use super::feed::Feed;
 use super::process::{Running, assert_refused, output};
 use super::scripts;
@@ -56,9 +56,9 @@ fn register(url: &str, id: &str, body: &str) -> u16 {
 }
 
 fn listed(url: &str, path: &str) -> Vec<Value> {
-    let answer = ask(url, "GET", path, "");
-    assert_eq!(answer.status, 200, "{path}: {answer:?}");
-    serde_json::from_str(&answer.body).unwrap()
+    let response = ask(url, "GET", path, "");
+    assert_eq!(response.status, 200, "{path}: {response:?}");
+    serde_json::from_str(&response.body).unwrap()
 }
 
 fn ids(url: &str, path: &str) -> Vec<String> {
@@ -70,8 +70,8 @@ fn counters(url: &str) -> Value {
 }
 
 /// Away, or full: it says when to come again.
-fn assert_away(answer: &Answer) {
-    assert_eq!((answer.status, answer.header("retry-after")), (503, "1"), "{answer:?}");
+fn assert_away(response: &Response) {
+    assert_eq!((response.status, response.header("retry-after")), (503, "1"), "{response:?}");
 }
 
 #[test]
@@ -177,18 +177,18 @@ fn a_registration_and_its_end_are_one_step() {
 fn put(connection: &mut std::net::TcpStream, id: &str) -> bool {
     use std::io::{Read, Write};
     let head = "host: localhost\r\ncontent-type: application/json\r\ncontent-length: 2\r\nprefer: return=minimal\r\n";
-    let mut answer = Vec::new();
+    let mut response = Vec::new();
     if connection.write_all(format!("PUT /Device/{id} HTTP/1.1\r\n{head}\r\n{{}}").as_bytes()).is_err() {
         return false;
     }
-    while !answer.ends_with(b"\r\n\r\n") {
+    while !response.ends_with(b"\r\n\r\n") {
         let mut byte = [0];
         if !matches!(connection.read(&mut byte), Ok(1)) {
             return false;
         }
-        answer.push(byte[0]);
+        response.push(byte[0]);
     }
-    assert!(answer.starts_with(b"HTTP/1.1 201"), "{}", String::from_utf8_lossy(&answer));
+    assert!(response.starts_with(b"HTTP/1.1 201"), "{}", String::from_utf8_lossy(&response));
     true
 }
 
@@ -207,8 +207,8 @@ fn fill(url: &str, rows: usize) {
             pick(&mut random, &["null", "{\"size\":{\"w\":3}}", "[1,\"x\"]", "2.5"]),
         );
         for table in ["Device", "Here"] {
-            let answer = connection.request("PUT", &format!("/{table}/d{number}"), &body);
-            assert_eq!(answer.status, 201, "{answer:?}");
+            let response = connection.request("PUT", &format!("/{table}/d{number}"), &body);
+            assert_eq!(response.status, 201, "{response:?}");
         }
     }
 }
@@ -275,10 +275,10 @@ fn each_registration_is_on_one_page() {
     for query in ["limit=333&select=id", "rank=gt=0&sort=-room&limit=100&select=id"] {
         let (mut path, mut found) = (format!("/Device?{query}"), Vec::new());
         loop {
-            let answer = ask(url, "GET", &path, "");
-            let page: Vec<Value> = serde_json::from_str(&answer.body).unwrap();
+            let response = ask(url, "GET", &path, "");
+            let page: Vec<Value> = serde_json::from_str(&response.body).unwrap();
             found.extend(page.iter().map(|record| record["id"].as_str().unwrap().to_owned()));
-            match answer.header("link").strip_prefix('<').and_then(|link| link.split_once('>')) {
+            match response.header("link").strip_prefix('<').and_then(|link| link.split_once('>')) {
                 Some((next, _)) => path = next.to_owned(),
                 None => break,
             }
@@ -363,11 +363,11 @@ fn a_redis_that_is_stopped_loses_nothing() {
     broker.go_on();
     let mut registered = BTreeSet::from(["before".to_owned()]);
     for (number, asking) in asking.into_iter().enumerate() {
-        let answer = asking.join().unwrap();
-        match answer.status {
+        let response = asking.join().unwrap();
+        match response.status {
             201 => drop(registered.insert(format!("d{number}"))),
             200 => {}
-            _ => assert_away(&answer),
+            _ => assert_away(&response),
         }
     }
     wait_until("it is back", || matches!(register(&url, "after", "{}"), 200 | 201));
@@ -437,13 +437,13 @@ fn a_full_redis_gives_room_and_takes_none() {
         [&[("content-type", "application/json")][..], &[("content-type", "application/json"), ("if-none-match", "*")]]
     {
         for id in ["d1", "d9"] {
-            let answer = ask_with(url, "PUT", &format!("/Device/{id}"), headers, b"{}");
+            let response = ask_with(url, "PUT", &format!("/Device/{id}"), headers, b"{}");
             if headers.len() > 1 && id == "d1" {
-                assert_eq!(answer.status, 412, "{answer:?}");
+                assert_eq!(response.status, 412, "{response:?}");
                 continue;
             }
-            assert_away(&answer);
-            assert!(answer.body.contains("urn:strata:error:full"), "{answer:?}");
+            assert_away(&response);
+            assert!(response.body.contains("urn:strata:error:full"), "{response:?}");
         }
     }
     assert_eq!(ask(url, "GET", "/Device/d1", "").status, 200);
@@ -476,9 +476,9 @@ fn messages_reach_registrations_and_nothing_else_is_told() {
     assert_eq!(register(url, "a", r#"{"room":"r1"}"#), 200);
     let send = |query: &str, body: &str| {
         let headers = [("content-type", "application/json"), ("prefer", "wait=30")];
-        let answer = ask_with(url, "POST", &format!("/Device/multicast?{query}"), &headers, body.as_bytes());
-        assert_eq!(answer.status, 200, "{answer:?}");
-        serde_json::from_str::<Value>(&answer.body).unwrap()
+        let response = ask_with(url, "POST", &format!("/Device/multicast?{query}"), &headers, body.as_bytes());
+        assert_eq!(response.status, 200, "{response:?}");
+        serde_json::from_str::<Value>(&response.body).unwrap()
     };
     let told = send("room==r1", "1");
     assert_eq!((&told["targets"], &told["delivered"]), (&json!(2), &json!(2)), "{told}");

@@ -39,12 +39,12 @@ fn while_it_drains_clients_go_elsewhere() {
     assert_eq!(idle.request("GET", "/_health", "").header("connection"), "");
     server.signal("TERM");
     wait_until("it drains", || {
-        let answer = ask(&server.url, "GET", "/_ready", "");
-        (answer.status, answer.header("connection")) == (503, "close")
+        let response = ask(&server.url, "GET", "/_ready", "");
+        (response.status, response.header("connection")) == (503, "close")
     });
     busy.send(CREATE);
-    let answer = busy.receive(false);
-    assert_eq!((answer.status, answer.header("connection")), (201, "close"), "{}", answer.body);
+    let response = busy.receive(false);
+    assert_eq!((response.status, response.header("connection")), (201, "close"), "{}", response.body);
     let new = ask(&server.url, "GET", "/_health", "");
     assert_eq!((new.status, new.header("connection")), (200, "close"));
     assert!(busy.is_closed() && idle.is_closed());
@@ -58,8 +58,8 @@ async fn while_it_drains_clients_of_http2_are_told_at_once() {
     let (mut client, connection) = h2::client::handshake(stream).await.unwrap();
     let connection = tokio::spawn(connection);
     let request = http::Request::get(format!("{}/_health", server.url)).body(()).unwrap();
-    let (answer, _) = client.send_request(request, true).unwrap();
-    assert_eq!(answer.await.unwrap().status(), 200);
+    let (response, _) = client.send_request(request, true).unwrap();
+    assert_eq!(response.await.unwrap().status(), 200);
     server.signal("TERM");
     let ended = timeout(TIMEOUT, connection).await.expect("it ends").unwrap();
     assert!(ended.is_ok() && client.ready().await.is_err(), "by GOAWAY: {ended:?}");
@@ -83,10 +83,10 @@ fn restarts_on_a_socket_that_is_handed_over_lose_no_request() {
                 let mut connection = Connection::open(url);
                 while answered.load(Relaxed) < (RESTARTS + 1) * REQUESTS {
                     for (method, body, statuses) in [("PUT", CREATE, [200, 201]), ("GET", "", [200, 200])] {
-                        let answer = connection.request(method, &path, body);
-                        assert!(statuses.contains(&answer.status), "{answer:?}");
+                        let response = connection.request(method, &path, body);
+                        assert!(statuses.contains(&response.status), "{response:?}");
                         answered.fetch_add(1, Relaxed);
-                        if answer.header("connection") == "close" {
+                        if response.header("connection") == "close" {
                             connection = Connection::open(url);
                         }
                     }

@@ -1,20 +1,20 @@
 //! Golden scripts against a real server on a real socket: `tests/golden/http/*`.
 //!
-//! A script is a row of steps between lines `===`, each a request, `---`, and its answer; lines that begin with `#` explain. A
+//! A script is a row of steps between lines `===`, each a request, `---`, and its response; lines that begin with `#` explain. A
 //! script begins with an empty store; a folder beside it with the ending `.files` is served as its static files. A request gets the
 //! host `localhost`, and the type of JSON if it has a body, unless it says otherwise; a header without a value is left out. Bodies in
 //! CBOR and MessagePack stand as hexadecimal digits. What
-//! differs from run to run is masked (ids that the server makes, times, and then the ETag), what every answer has (date, length,
-//! `nosniff`) is left out. `UPDATE_GOLDEN=1` writes the answers anew.
+//! differs from run to run is masked (ids that the server makes, times, and then the ETag), what every response has (date, length,
+//! `nosniff`) is left out. `UPDATE_GOLDEN=1` writes the responses anew.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use super::client::{Answer, Connection, schema, start};
+use super::client::{Connection, Response, schema, start};
 
 const STEP: &str = "\n===\n";
-const ANSWER: &str = "\n---\n";
+const RESPONSE: &str = "\n---\n";
 
 #[test]
 fn the_manual_is_right() {
@@ -53,18 +53,18 @@ pub fn check(folder: &Path, run: impl Fn(&str, &Path) -> String) {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
-/// The script with the answers that there are.
+/// The script with the responses that there are.
 pub fn run(script: &str, url: &str) -> String {
     let steps = script.split(STEP).map(|step| {
-        let request = step.split(ANSWER).next().unwrap().trim_end();
-        let answer = ask(url, request);
-        format!("{request}{ANSWER}{}", show(&answer).trim_end())
+        let request = step.split(RESPONSE).next().unwrap().trim_end();
+        let response = ask(url, request);
+        format!("{request}{RESPONSE}{}", show(&response).trim_end())
     });
     steps.collect::<Vec<_>>().join(STEP) + "\n"
 }
 
 /// Sends a request as it stands in a script, with what every request needs beside.
-pub fn ask(url: &str, request: &str) -> Answer {
+pub fn ask(url: &str, request: &str) -> Response {
     let mut lines = request.lines().skip_while(|line| line.starts_with('#') || line.is_empty());
     let first = lines.next().expect("a step has a request");
     let headers: Vec<_> = lines.by_ref().take_while(|line| !line.is_empty()).collect();
@@ -103,17 +103,17 @@ fn hexadecimal(bytes: &[u8]) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-fn show(answer: &Answer) -> String {
-    let text = if is_binary(answer.header("content-type")) { &hexadecimal(&answer.bytes) } else { &answer.body };
+fn show(response: &Response) -> String {
+    let text = if is_binary(response.header("content-type")) { &hexadecimal(&response.bytes) } else { &response.body };
     let (body, masked) = mask(text);
-    let mut text = format!("{} {}\n", answer.status, answer.reason);
-    let mut headers = answer.headers.clone();
+    let mut text = format!("{} {}\n", response.status, response.reason);
+    let mut headers = response.headers.clone();
     headers.sort();
     for (name, value) in headers {
         let (value, _) = mask(&value);
         match name.as_str() {
             "date" | "connection" | "x-content-type-options" => {}
-            "content-length" if !answer.body.is_empty() || answer.status != 200 => {}
+            "content-length" if !response.body.is_empty() || response.status != 200 => {}
             "sunset" => writeln!(text, "sunset: (time)").unwrap(),
             "etag" if masked => writeln!(text, "etag: (etag)").unwrap(),
             _ => writeln!(text, "{name}: {value}").unwrap(),

@@ -186,9 +186,9 @@ fn appends_in_flight_are_limited_and_nothing_else_is() {
 }
 
 fn statistics(url: &str) -> Value {
-    let answer = ask(url, "GET", "/_stats", "");
-    assert_eq!(answer.status, 200, "{answer:?}");
-    serde_json::from_str(&answer.body).unwrap()
+    let response = ask(url, "GET", "/_stats", "");
+    assert_eq!(response.status, 200, "{response:?}");
+    serde_json::from_str(&response.body).unwrap()
 }
 
 #[test]

@@ -7,7 +7,7 @@ use strata::config::Config;
 use strata::server::Server;
 
 use super::blobs::memory;
-use super::client::{Answer, Connection, ask, ask_with, start};
+use super::client::{Connection, Response, ask, ask_with, start};
 use super::process::Running;
 
 /// One of the pictures of the load tests.
@@ -18,8 +18,8 @@ fn picture(name: &str) -> Vec<u8> {
 fn put(url: &str, path: &str, bytes: &[u8]) {
     let record = path.rsplit_once('/').unwrap().0;
     assert!(ask(url, "PUT", record, r#"{"title":"t"}"#).status < 300);
-    let answer = ask_with(url, "PUT", path, &[("content-type", "image/any")], bytes);
-    assert!([201, 204].contains(&answer.status), "{answer:?}");
+    let response = ask_with(url, "PUT", path, &[("content-type", "image/any")], bytes);
+    assert!([201, 204].contains(&response.status), "{response:?}");
 }
 
 /// A server with the logo beside one record.
@@ -36,9 +36,9 @@ fn counted(url: &str) -> [u64; 3] {
 }
 
 /// The sides of a PNG.
-fn sides(answer: &Answer) -> (u32, u32) {
-    assert_eq!((answer.status, answer.header("content-type")), (200, "image/png"), "{}", answer.body);
-    let number = |at: usize| u32::from_be_bytes(*answer.bytes[at..].first_chunk().unwrap());
+fn sides(response: &Response) -> (u32, u32) {
+    assert_eq!((response.status, response.header("content-type")), (200, "image/png"), "{}", response.body);
+    let number = |at: usize| u32::from_be_bytes(*response.bytes[at..].first_chunk().unwrap());
     (number(16), number(20))
 }
 
@@ -90,9 +90,9 @@ fn what_cannot_be_made_smaller_is_refused_and_served_as_it_is() {
     ];
     for (number, (bytes, name)) in (1..).zip(refused) {
         put(url, "/Photo/2/picture", bytes);
-        let answer = ask(url, "GET", "/Photo/2/picture?thumb=10x10", "");
-        assert_eq!((answer.status, counted(url)), (422, [0, 0, number]), "{}", answer.body);
-        assert!(answer.body.contains(&format!("urn:strata:error:{name}\"")), "{}", answer.body);
+        let response = ask(url, "GET", "/Photo/2/picture?thumb=10x10", "");
+        assert_eq!((response.status, counted(url)), (422, [0, 0, number]), "{}", response.body);
+        assert!(response.body.contains(&format!("urn:strata:error:{name}\"")), "{}", response.body);
         assert_eq!(ask(url, "GET", "/Photo/2/picture", "").bytes, bytes);
     }
     assert_eq!(sides(&ask(url, "GET", "/Photo/1/picture?thumb=10x10", "")), (10, 10));
@@ -104,13 +104,17 @@ fn what_cannot_be_made_smaller_is_refused_and_served_as_it_is() {
 fn what_needs_more_memory_than_all_have_never_waits() {
     let folder = tempfile::tempdir().unwrap();
     let server = served(folder.path(), |config| config.handlers.thumb_memory = 1 << 20);
-    let answer = ask(server.url(), "GET", "/Photo/1/picture?thumb=1000x1000", "");
-    assert_eq!(answer.status, 422);
-    assert!(answer.body.contains("picture-too-large") && answer.body.contains("--thumb-memory"), "{}", answer.body);
+    let response = ask(server.url(), "GET", "/Photo/1/picture?thumb=1000x1000", "");
+    assert_eq!(response.status, 422);
+    assert!(
+        response.body.contains("picture-too-large") && response.body.contains("--thumb-memory"),
+        "{}",
+        response.body
+    );
     // What is no picture needs none.
     put(server.url(), "/Photo/2/picture", &vec![7; 3 << 20]);
-    let answer = ask(server.url(), "GET", "/Photo/2/picture?thumb=10x10", "");
-    assert!(answer.status == 422 && answer.body.contains("not-a-picture"), "{}", answer.body);
+    let response = ask(server.url(), "GET", "/Photo/2/picture?thumb=10x10", "");
+    assert!(response.status == 422 && response.body.contains("not-a-picture"), "{}", response.body);
     server.stop().unwrap();
 }
 
@@ -127,9 +131,9 @@ fn sizes_are_those_that_the_schema_lists() {
     let url = server.url();
     assert_eq!(sides(&ask(url, "GET", "/Photo/1/picture?thumb=20x20", "")), (20, 20));
     assert_eq!(sides(&ask(url, "GET", "/Photo/1/picture?thumb=0x30", "")), (30, 30));
-    let answer = ask(url, "GET", "/Photo/1/picture?thumb=21x20", "");
-    assert_eq!(answer.status, 400);
-    assert!(answer.body.contains("20x20, 0x30") && answer.body.contains(r#""position":6"#), "{}", answer.body);
+    let response = ask(url, "GET", "/Photo/1/picture?thumb=21x20", "");
+    assert_eq!(response.status, 400);
+    assert!(response.body.contains("20x20, 0x30") && response.body.contains(r#""position":6"#), "{}", response.body);
     server.stop().unwrap();
 }
 
@@ -141,7 +145,7 @@ fn start_error(schema: &Path) -> String {
 }
 
 /// Asks for paths at once, each on a connection of its own.
-fn at_once(url: &str, paths: &[String]) -> Vec<Answer> {
+fn at_once(url: &str, paths: &[String]) -> Vec<Response> {
     let mut connections: Vec<_> = paths.iter().map(|_| Connection::open(url)).collect();
     for (connection, path) in connections.iter_mut().zip(paths) {
         connection.send(&format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n"));
@@ -154,8 +158,8 @@ fn whoever_asks_for_one_that_is_being_made_waits_for_it() {
     let folder = tempfile::tempdir().unwrap();
     let server = served(folder.path(), |_| {});
     let paths = vec!["/Photo/1/picture?thumb=900x900".to_owned(); 8];
-    let answers = at_once(server.url(), &paths);
-    assert!(answers.iter().all(|answer| sides(answer) == (900, 900) && answer.bytes == answers[0].bytes));
+    let responses = at_once(server.url(), &paths);
+    assert!(responses.iter().all(|response| sides(response) == (900, 900) && response.bytes == responses[0].bytes));
     assert_eq!(counted(server.url()), [1, 7, 0]);
     server.stop().unwrap();
 }
@@ -173,10 +177,10 @@ fn without_a_cache_each_request_makes_its_own_and_only_so_many_are_in_flight() {
             ((50, 50), [made, 0, 0])
         );
     }
-    let answers = at_once(url, &vec!["/Photo/1/picture?thumb=1000x1000".to_owned(); 12]);
-    let refused: Vec<_> = answers.iter().filter(|answer| answer.status == 503).collect();
-    assert!(refused.iter().all(|answer| !answer.header("retry-after").is_empty()));
-    let made = answers.iter().filter(|answer| answer.status == 200).count();
+    let responses = at_once(url, &vec!["/Photo/1/picture?thumb=1000x1000".to_owned(); 12]);
+    let refused: Vec<_> = responses.iter().filter(|response| response.status == 503).collect();
+    assert!(refused.iter().all(|response| !response.header("retry-after").is_empty()));
+    let made = responses.iter().filter(|response| response.status == 200).count();
     assert!(made >= 2 && !refused.is_empty() && made + refused.len() == 12, "{made} made");
     assert_eq!(counted(url), [3 + made as u64, 0, refused.len() as u64]);
     server.stop().unwrap();
@@ -214,9 +218,9 @@ fn forty_at_once_take_little_memory() {
     (0..40).for_each(|id| put(&server.url, &path(id), &photograph));
     let before = memory(server.child.id(), "VmRSS:");
     let paths: Vec<_> = (0..40).map(|id| path(id) + "?thumb=200x200").collect();
-    let answers = at_once(&server.url, &paths);
-    let first = &answers[0];
-    assert!(answers.iter().all(|answer| answer.status == 200 && answer.bytes == first.bytes), "{}", first.body);
+    let responses = at_once(&server.url, &paths);
+    let first = &responses[0];
+    assert!(responses.iter().all(|response| response.status == 200 && response.bytes == first.bytes), "{}", first.body);
     assert_eq!((first.header("content-type"), counted(&server.url)), ("image/jpeg", [40, 0, 0]));
     let raised = memory(server.child.id(), "VmHWM:").saturating_sub(before);
     println!("40 cold pictures: the memory rose by {} MiB from {}", raised >> 20, before >> 20);

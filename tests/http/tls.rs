@@ -60,9 +60,9 @@ fn a_client_that_trusts_the_file_is_answered() {
             let mut stream =
                 connect(server.url(), name, client(&certificate_of(folder.path()), &[version], &["http/1.1"]));
             stream.write_all(GET.as_bytes()).unwrap();
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer).unwrap();
-            assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+            let mut response = String::new();
+            stream.read_to_string(&mut response).unwrap();
+            assert!(response.starts_with("HTTP/1.1 200 OK\r\n"), "{response}");
             assert_eq!(stream.conn.protocol_version(), Some(version.version));
         }
     }
@@ -174,9 +174,9 @@ fn plain_http_is_turned_away_and_others_are_served() {
     assert_eq!(answer.first(), Some(&0x15), "an alert of TLS: {answer:?}");
     let mut stream = connect(server.url(), "localhost", client(&certificate_of(folder.path()), &[&TLS13], &[]));
     stream.write_all(GET.as_bytes()).unwrap();
-    let mut answer = [0; 15];
-    stream.read_exact(&mut answer).unwrap();
-    assert_eq!(&answer, b"HTTP/1.1 200 OK");
+    let mut response = [0; 15];
+    stream.read_exact(&mut response).unwrap();
+    assert_eq!(&response, b"HTTP/1.1 200 OK");
 }
 
 #[test]

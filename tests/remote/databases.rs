@@ -3,7 +3,7 @@
 use strata::error::{Error, Result};
 use strata::query::{Limits, Query};
 use strata::schema::Schema;
-use strata::storage::{Batch, Location, Reach, Space, Store};
+use strata::storage::{Batch, Location, ReadTier, Space, Store};
 use strata::transaction::{Database, Migration, Precondition};
 
 use super::model;
@@ -106,7 +106,7 @@ fn what_another_server_has_deleted_does_not_come_again() -> Result<()> {
                 one.write(&mut batch, soft)?;
                 batch.clear();
             }
-            assert_eq!(one.get_for(&mut batch, Space::Records, key, Reach::Disk)?.is_some(), is_there);
+            assert_eq!(one.get_for(&mut batch, Space::Records, key, ReadTier::Disk)?.is_some(), is_there);
             let mut others = Batch::default();
             match change {
                 "put" => other.put(&mut others, Space::Records, key, b"2"),
@@ -161,9 +161,9 @@ fn write_as_it_was(store: &Store, key: &[u8]) -> Result<()> {
 fn depend_beside(one: &Store, other: &Store, key: &[u8], change: &str, is_tikv: bool) -> Result<()> {
     let soft = strata::schema::Durability::Soft;
     let (mut batch, mut others) = (Batch::default(), Batch::default());
-    let was = one.get_for(&mut batch, Space::Records, key, Reach::Disk)?.is_some();
+    let was = one.get_for(&mut batch, Space::Records, key, ReadTier::Disk)?.is_some();
     one.put(&mut batch, Space::Records, b"written by one", b"1");
-    let seen = other.get_for(&mut others, Space::Records, key, Reach::Disk)?.is_some();
+    let seen = other.get_for(&mut others, Space::Records, key, ReadTier::Disk)?.is_some();
     assert_eq!(was, seen);
     match change {
         "put" => other.put(&mut others, Space::Records, key, b"2"),

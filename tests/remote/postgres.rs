@@ -8,7 +8,7 @@ use std::time::Duration;
 use strata::encoding::Value;
 use strata::error::{Error, Result};
 use strata::schema::{IndexState, Schema};
-use strata::storage::{Reach, Store};
+use strata::storage::{ReadTier, Store};
 
 use super::Over;
 use super::databases::{connect, located, schema, store, url_of};
@@ -135,7 +135,7 @@ fn a_build_is_waited_for_until_new_snapshots_have_it() -> Result<()> {
     let others = run_as_others(&broker, "BEGIN; SELECT txid_current()").expect("it answers");
     let indexes = &database.table("T")?.indexes;
     let are_usable = || -> Result<bool> {
-        let sequence = database.store().snapshot(Reach::Disk)?.sequence();
+        let sequence = database.store().snapshot(ReadTier::Disk)?.sequence();
         Ok(indexes.iter().all(|index| index.is_ready_at(sequence)))
     };
     std::thread::scope(|scope| {

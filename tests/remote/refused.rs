@@ -38,10 +38,10 @@ fn what_needs_the_embedded_engine_is_refused() {
         ("POST", "/_checkpoint"),
         ("POST", "/_checkpoint?name=a"),
     ] {
-        let answer = ask(server.url(), method, path, "");
-        let body: serde_json::Value = serde_json::from_str(&answer.body).unwrap_or_default();
+        let response = ask(server.url(), method, path, "");
+        let body: serde_json::Value = serde_json::from_str(&response.body).unwrap_or_default();
         let (kind, detail) = (body["type"].as_str().unwrap_or("-"), body["detail"].as_str().unwrap_or("-"));
-        writeln!(said, "{method} {path}\n  {} {kind}: {detail}", answer.status).expect("memory takes it");
+        writeln!(said, "{method} {path}\n  {} {kind}: {detail}", response.status).expect("memory takes it");
     }
     for (what, outcome) in [
         ("compact", database.store().compact()),
@@ -62,6 +62,6 @@ fn what_needs_the_embedded_engine_is_refused() {
     assert_eq!(ask(server.url(), "GET", "/_ready", "").status, 200);
     database.end_lease();
     assert_eq!(ask(server.url(), "GET", "/_ready", "").status, 503);
-    let answer = ask(server.url(), "PUT", "/T/b", "{}");
-    assert!(answer.status == 503 && answer.body.contains("busy"), "{}", answer.body);
+    let response = ask(server.url(), "PUT", "/T/b", "{}");
+    assert!(response.status == 503 && response.body.contains("busy"), "{}", response.body);
 }

@@ -71,10 +71,10 @@ fn ask(address: &str, method: &str, path: &str, body: &str) -> Option<(u16, Stri
         body.len()
     );
     stream.write_all(format!("{head}{body}").as_bytes()).ok()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).ok()?;
-    let status = answer.split(' ').nth(1)?.parse().ok()?;
-    Some((status, answer.split_once("\r\n\r\n").map_or("", |(_, body)| body).to_owned()))
+    let mut response = String::new();
+    stream.read_to_string(&mut response).ok()?;
+    let status = response.split(' ').nth(1)?.parse().ok()?;
+    Some((status, response.split_once("\r\n\r\n").map_or("", |(_, body)| body).to_owned()))
 }
 
 /// What clients were told.
@@ -102,9 +102,9 @@ fn write(number: usize, servers: &[RwLock<Option<Server>>], is_over: &AtomicBool
         let Some(address) = address else { continue };
         let id = format!("{number}-{step}");
         let body = format!(r#"{{"id": "{id}", "n": {}, "mail": "m{}"}}"#, random.below(20), random.below(100_000));
-        let answer = ask(&address, "POST", "/Item", &body);
+        let response = ask(&address, "POST", "/Item", &body);
         let mut told = told.lock().expect("nobody panics");
-        match answer {
+        match response {
             Some((201, _)) => drop(told.created.insert(id)),
             Some((409, _)) => told.refused += 1,
             Some((503, _)) => told.busy += 1,
@@ -197,10 +197,10 @@ fn everything(address: &str) -> BTreeSet<String> {
     let head =
         format!("GET /Item HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\naccept: application/x-ndjson\r\n\r\n");
     stream.write_all(head.as_bytes()).expect("it reads");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("it is text");
-    let ids = answer.match_indices("\"id\":\"").map(|(place, found)| {
-        let rest = &answer[place + found.len()..];
+    let mut response = String::new();
+    stream.read_to_string(&mut response).expect("it is text");
+    let ids = response.match_indices("\"id\":\"").map(|(place, found)| {
+        let rest = &response[place + found.len()..];
         rest[..rest.find('"').expect("a text ends")].to_owned()
     });
     ids.collect()
@@ -265,8 +265,8 @@ fn a_server_that_sleeps_through_a_change_of_the_schema_does_nothing_any_more() {
     for step in 0..40 {
         for (method, path) in [("PUT", "/Item/b"), ("GET", "/Item/a"), ("GET", "/Item?n==1"), ("GET", "/_ready")] {
             let body = if method == "PUT" { "{}" } else { "" };
-            let (status, answer) = ask(&sleeper.address, method, path, body).expect("it answers");
-            assert!(status == 503, "{step}: {method} {path}: {status} {answer}");
+            let (status, response) = ask(&sleeper.address, method, path, body).expect("it answers");
+            assert!(status == 503, "{step}: {method} {path}: {status} {response}");
         }
         std::thread::sleep(Duration::from_millis(100));
     }

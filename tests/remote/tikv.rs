@@ -7,7 +7,7 @@ use strata::encoding::Value;
 use strata::error::{Error, Result};
 use strata::query::{Limits, Query};
 use strata::schema::{Durability, IndexState, Schema};
-use strata::storage::{Batch, Reach, Space};
+use strata::storage::{Batch, ReadTier, Space};
 use strata::transaction::Database;
 
 use super::databases::{connect, schema, store, url_of};
@@ -113,7 +113,7 @@ fn what_a_server_has_acknowledged_survives_its_end() -> Result<()> {
     // One that joins removes what the other one has left.
     drop(connect(&url, schema())?);
     for key in [b"a", b"b"] {
-        assert_eq!(other.get(Space::Records, key, Reach::Disk)?.as_deref(), Some(&b"1"[..]));
+        assert_eq!(other.get(Space::Records, key, ReadTier::Disk)?.as_deref(), Some(&b"1"[..]));
     }
     Ok(())
 }
@@ -280,14 +280,14 @@ fn long_values_are_read_a_few_at_a_time() -> Result<()> {
         store.put(&mut batch, Space::Records, key, &vec![key[0]; 6 << 20]);
         store.write(&mut batch, Durability::Soft)?;
     }
-    let snapshot = store.snapshot(Reach::Disk)?;
+    let snapshot = store.snapshot(ReadTier::Disk)?;
     until_answered(|| {
-        let found = store.multi_get(Space::Records, &keys, &snapshot, Reach::Disk)?;
+        let found = store.multi_get(Space::Records, &keys, &snapshot, ReadTier::Disk)?;
         assert!(found.iter().zip(&keys).all(|(value, key)| value.as_deref().is_some_and(|value| value[0] == key[0])));
         Ok(())
     })?;
     until_answered(|| {
-        let mut scan = store.scan(Space::Records, b"", b"", &snapshot, Reach::Disk);
+        let mut scan = store.scan(Space::Records, b"", b"", &snapshot, ReadTier::Disk);
         let mut scanned = Vec::new();
         while let Some((key, value)) = scan.next()? {
             assert_eq!((value.len(), value[0]), (6 << 20, key[0]));
@@ -368,10 +368,10 @@ fn locks_of_a_server_that_has_ended_hold_nobody_up_for_long() -> Result<()> {
     assert!(matches!(one.write(&mut batch, soft), Err(Error::Unknown { .. })));
     administer(&broker, "/fault?rpc=KvCommit&times=0");
     administer(&broker, "/fault?rpc=KvCheckTxnStatus&times=0");
-    assert!(other.get(Space::Records, b"key", Reach::Disk)?.is_none());
+    assert!(other.get(Space::Records, b"key", ReadTier::Disk)?.is_none());
     let mut batch = Batch::default();
     other.put(&mut batch, Space::Records, b"key", b"2");
     other.write(&mut batch, soft)?;
-    assert_eq!(one.get(Space::Records, b"key", Reach::Disk)?.as_deref(), Some(&b"2"[..]));
+    assert_eq!(one.get(Space::Records, b"key", ReadTier::Disk)?.as_deref(), Some(&b"2"[..]));
     Ok(())
 }

@@ -62,7 +62,8 @@ fn a_chunk_in_the_place_of_another_is_found() {
     opened.streams.append(&opened.database, stream, &keyed).unwrap();
     opened.streams.append(&opened.database, stream, &event("6", 0)).unwrap();
     let store = opened.database.store();
-    let plain = store.get(Space::Streams, &chunk(&opened, 6), strata::storage::Reach::Disk).unwrap().unwrap().to_vec();
+    let plain =
+        store.get(Space::Streams, &chunk(&opened, 6), strata::storage::ReadTier::Disk).unwrap().unwrap().to_vec();
     let mut batch = Batch::default();
     store.put(&mut batch, Space::Streams, &chunk(&opened, 5), &plain);
     store.write(&mut batch, Durability::Soft).unwrap();

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::{View, byte_of, ended, key_of};
 use crate::error::{Error, Result};
-use crate::storage::{Reach, Space};
+use crate::storage::{ReadTier, Space};
 
 /// The rows of the first pages; all later ones have as many as the last.
 const ROWS: [usize; 4] = [32, 128, 512, 1024];
@@ -66,7 +66,7 @@ pub(super) struct Page {
 /// A scan.
 pub struct Scan<'a> {
     view: &'a dyn View,
-    reach: Reach,
+    tier: ReadTier,
     /// All of it.
     range: Range,
     /// What the current page was asked for, from its first key on.
@@ -83,18 +83,18 @@ pub struct Scan<'a> {
 }
 
 impl<'a> Scan<'a> {
-    pub(super) fn new(view: &'a dyn View, range: Range, reach: Reach) -> Self {
+    pub(super) fn new(view: &'a dyn View, range: Range, tier: ReadTier) -> Self {
         let page = Page { entries: Vec::new(), rest: Some(range.clone()) };
         let (asked, coming, fetched) = (range.clone(), VecDeque::new(), VecDeque::new());
-        Self { view, reach, range, asked, page, next: 0, pages: 0, coming, fetched }
+        Self { view, tier, range, asked, page, next: 0, pages: 0, coming, fetched }
     }
 
     /// Scans ranges that are sought one after the other.
-    pub(super) fn of_many(view: &'a dyn View, ranges: VecDeque<Range>, reach: Reach) -> Self {
+    pub(super) fn of_many(view: &'a dyn View, ranges: VecDeque<Range>, tier: ReadTier) -> Self {
         let empty = Range { lower: Vec::new(), upper: Vec::new(), backwards: false };
         let (first, last) = (ranges.front().unwrap_or(&empty), ranges.back().unwrap_or(&empty));
         let all = Range { lower: first.lower.clone(), upper: last.upper.clone(), backwards: false };
-        Self { coming: ranges, ..Self::new(view, all, reach) }
+        Self { coming: ranges, ..Self::new(view, all, tier) }
     }
 
     pub fn seek(&mut self, key: &[u8]) {
@@ -135,7 +135,7 @@ impl<'a> Scan<'a> {
 
     /// Reads the next page, or takes one that was.
     fn read(&mut self, rest: &Range) -> Result<()> {
-        if self.reach == Reach::Memory {
+        if self.tier == ReadTier::Memory {
             return Err(Error::WouldBlock);
         }
         if self.coming.iter().any(|range| range.lower == rest.lower) {
@@ -188,7 +188,7 @@ impl<'a> Scan<'a> {
     /// As [`Scan::next`].
     pub fn begin_together(scans: &mut [&mut Self]) -> Result<()> {
         let mut fresh: Vec<_> = scans.iter_mut().filter(|scan| scan.pages == 0 && scan.coming.is_empty()).collect();
-        let Some(view) = fresh.first().filter(|scan| scan.reach == Reach::Disk).map(|scan| scan.view) else {
+        let Some(view) = fresh.first().filter(|scan| scan.tier == ReadTier::Disk).map(|scan| scan.view) else {
             return Ok(());
         };
         let asked: Vec<_> = fresh.iter().map(|scan| scan.page.rest.clone().unwrap_or(scan.range.clone())).collect();

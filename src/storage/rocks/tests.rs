@@ -56,13 +56,13 @@ fn put(store: &Store, space: Space, key: &str, value: &str) {
 }
 
 fn get(store: &Store, space: Space, key: &str) -> Option<String> {
-    let value = store.get(space, key.as_bytes(), Reach::Disk).unwrap();
+    let value = store.get(space, key.as_bytes(), ReadTier::Disk).unwrap();
     value.map(|value| String::from_utf8(value.to_vec()).unwrap())
 }
 
 fn scanned(store: &Store, space: Space, lower: &str, upper: &str) -> Result<Vec<String>> {
     let snapshot = store.snapshot();
-    let mut scan = store.scan(space, lower.as_bytes(), upper.as_bytes(), &snapshot, Reach::Disk);
+    let mut scan = store.scan(space, lower.as_bytes(), upper.as_bytes(), &snapshot, ReadTier::Disk);
     let mut keys = Vec::new();
     while let Some((key, value)) = scan.next()? {
         keys.push(format!("{}={}", String::from_utf8_lossy(key), String::from_utf8_lossy(value)));
@@ -88,12 +88,12 @@ fn settled() -> TempDir {
 fn contents(directory: &Path) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let store = store_in(directory)?;
     let (snapshot, mut all) = (store.snapshot(), Vec::new());
-    let mut scan = store.scan(Space::Records, &[], &[], &snapshot, Reach::Disk);
+    let mut scan = store.scan(Space::Records, &[], &[], &snapshot, ReadTier::Disk);
     while let Some((key, value)) = scan.next()? {
         all.push((key.to_vec(), value.to_vec()));
     }
     for (key, value) in &all {
-        assert_eq!(store.get(Space::Records, key, Reach::Disk)?.as_deref(), Some(value.as_slice()));
+        assert_eq!(store.get(Space::Records, key, ReadTier::Disk)?.as_deref(), Some(value.as_slice()));
     }
     Ok(all)
 }
@@ -171,7 +171,7 @@ fn no_reader_sees_half_a_batch() {
         while !writer.is_finished() {
             let snapshot = store.snapshot();
             let read = |space, key: &str| {
-                let values = store.multi_get(space, &[key], &snapshot, Reach::Disk).unwrap();
+                let values = store.multi_get(space, &[key], &snapshot, ReadTier::Disk).unwrap();
                 values[0].as_ref().map(|value| value.to_vec())
             };
             assert_eq!(read(Space::Records, "one"), read(Space::Indexes, "two"));
@@ -189,7 +189,7 @@ fn a_scan_keeps_to_its_bounds_and_its_space() {
     let keys = |lower: &str, upper: &str| {
         let snapshot = store.snapshot();
         let (from, to) = (lower.as_bytes(), upper.as_bytes());
-        let mut scan = store.scan_backwards(Space::Indexes, from, to, &snapshot, Reach::Disk);
+        let mut scan = store.scan_backwards(Space::Indexes, from, to, &snapshot, ReadTier::Disk);
         let mut descending = Vec::new();
         while let Some((key, _)) = scan.next().unwrap() {
             descending.push(format!("{}=", String::from_utf8_lossy(key)));
@@ -206,7 +206,7 @@ fn a_scan_keeps_to_its_bounds_and_its_space() {
     assert_eq!(keys("x", ""), "");
     assert_eq!(keys("", ""), "a=b=bb=c=d=");
     let snapshot = store.snapshot();
-    let mut scan = store.scan(Space::Indexes, b"d", b"", &snapshot, Reach::Disk);
+    let mut scan = store.scan(Space::Indexes, b"d", b"", &snapshot, ReadTier::Disk);
     assert!(scan.next().unwrap().is_some());
     assert!(scan.next().unwrap().is_none() && scan.next().unwrap().is_none(), "the end stays the end");
 }
@@ -223,7 +223,7 @@ fn many_values_come_in_the_order_of_their_keys_with_gaps() {
         }
         let snapshot = store.snapshot();
         let read = |keys: &[&str]| {
-            let values = store.multi_get(Space::Records, keys, &snapshot, Reach::Disk).unwrap();
+            let values = store.multi_get(Space::Records, keys, &snapshot, ReadTier::Disk).unwrap();
             let text = |value: Option<crate::storage::Pinned<'_>>| {
                 value.map_or("-".to_owned(), |v| String::from_utf8(v.to_vec()).unwrap())
             };
@@ -249,10 +249,10 @@ fn a_snapshot_does_not_change() {
     store.delete_range(&mut batch, Space::Records, b"b", b"c");
     store.write(&batch, Durability::Soft).unwrap();
     store.compact().unwrap();
-    let values = store.multi_get(Space::Records, &["a", "b", "c"], &snapshot, Reach::Disk).unwrap();
+    let values = store.multi_get(Space::Records, &["a", "b", "c"], &snapshot, ReadTier::Disk).unwrap();
     let values: Vec<_> = values.iter().map(|value| value.as_deref()).collect();
     assert_eq!(values, [Some(b"1".as_slice()), Some(b"1"), None]);
-    let mut scan = store.scan(Space::Records, b"", b"", &snapshot, Reach::Disk);
+    let mut scan = store.scan(Space::Records, b"", b"", &snapshot, ReadTier::Disk);
     assert_eq!(scan.next().unwrap(), Some((b"a".as_slice(), b"1".as_slice())));
     assert_eq!(scan.next().unwrap(), Some((b"b".as_slice(), b"1".as_slice())));
     assert_eq!(scan.next().unwrap(), None);
@@ -274,7 +274,7 @@ fn calls_and_background_work_are_counted() {
         }
     });
     let snapshot = store.snapshot();
-    store.multi_get(Space::Records, &["a", "b"], &snapshot, Reach::Disk).unwrap();
+    store.multi_get(Space::Records, &["a", "b"], &snapshot, ReadTier::Disk).unwrap();
     scanned(&store, Space::Records, "", "").unwrap();
     let counters = store.counters();
     assert_eq!((counters.gets, counters.writes, counters.multi_gets, counters.scans), (800, 800, 1, 1));
@@ -334,8 +334,8 @@ fn only_a_strong_write_waits_for_a_sync() {
 fn what_takes_long_is_not_read_where_others_wait() {
     let (_directory, store) = fresh();
     put(&store, Space::Records, "long", &"v".repeat(super::LONG_VALUE_BYTES + 1));
-    assert!(matches!(store.get(Space::Records, b"long", Reach::Memory), Err(Error::WouldBlock)));
-    assert_eq!(store.get(Space::Records, b"long", Reach::Disk).unwrap().unwrap().len(), super::LONG_VALUE_BYTES + 1);
+    assert!(matches!(store.get(Space::Records, b"long", ReadTier::Memory), Err(Error::WouldBlock)));
+    assert_eq!(store.get(Space::Records, b"long", ReadTier::Disk).unwrap().unwrap().len(), super::LONG_VALUE_BYTES + 1);
 
     let mut batch = Batch::default();
     (0..=super::SKIPPED_KEYS).for_each(|key| store.put(&mut batch, Space::Indexes, &key.to_be_bytes(), b""));
@@ -344,9 +344,9 @@ fn what_takes_long_is_not_read_where_others_wait() {
     (0..=super::SKIPPED_KEYS).for_each(|key| store.delete(&mut batch, Space::Indexes, &key.to_be_bytes()));
     store.write(&batch, Durability::Soft).unwrap();
     let snapshot = store.snapshot();
-    let first = |reach| store.scan(Space::Indexes, b"", b"", &snapshot, reach).next().map(|entry| entry.is_some());
-    assert!(matches!(first(Reach::Memory), Err(Error::WouldBlock)));
-    assert!(!first(Reach::Disk).unwrap());
+    let first = |tier| store.scan(Space::Indexes, b"", b"", &snapshot, tier).next().map(|entry| entry.is_some());
+    assert!(matches!(first(ReadTier::Memory), Err(Error::WouldBlock)));
+    assert!(!first(ReadTier::Disk).unwrap());
 }
 
 #[test]
@@ -355,7 +355,7 @@ fn calls_are_counted_whatever_threads_come_and_go() {
     for _ in 0..3 {
         std::thread::scope(|scope| {
             for _ in 0..2 * crate::storage::striped::STRIPES {
-                scope.spawn(|| assert!(store.get(Space::Records, b"none", Reach::Disk).unwrap().is_none()));
+                scope.spawn(|| assert!(store.get(Space::Records, b"none", ReadTier::Disk).unwrap().is_none()));
             }
         });
     }
@@ -368,24 +368,24 @@ fn what_is_not_in_memory_would_block() {
     let store = store_in(directory.path()).unwrap();
     let (key, other) = (500u64.to_be_bytes(), 501u64.to_be_bytes());
     let snapshot = store.snapshot();
-    let get = |reach| store.get(Space::Records, &key, reach).map(|value| value.map(|value| value.to_vec()));
-    let many = |reach| store.multi_get(Space::Records, &[key, other], &snapshot, reach).map(|values| values.len());
-    let one_of_many = |reach| store.multi_get(Space::Records, &[key], &snapshot, reach).map(|values| values.len());
-    let scan = |reach| {
-        let mut scan = store.scan(Space::Records, &key, &[], &snapshot, reach);
+    let get = |tier| store.get(Space::Records, &key, tier).map(|value| value.map(|value| value.to_vec()));
+    let many = |tier| store.multi_get(Space::Records, &[key, other], &snapshot, tier).map(|values| values.len());
+    let one_of_many = |tier| store.multi_get(Space::Records, &[key], &snapshot, tier).map(|values| values.len());
+    let scan = |tier| {
+        let mut scan = store.scan(Space::Records, &key, &[], &snapshot, tier);
         scan.next().map(|entry| entry.map(|(key, _)| key.to_vec()))
     };
-    assert!(matches!(get(Reach::Memory), Err(Error::WouldBlock)));
-    assert!(matches!(many(Reach::Memory), Err(Error::WouldBlock)));
-    assert!(matches!(one_of_many(Reach::Memory), Err(Error::WouldBlock)));
-    assert!(matches!(scan(Reach::Memory), Err(Error::WouldBlock)));
-    let from_disk = get(Reach::Disk).unwrap();
+    assert!(matches!(get(ReadTier::Memory), Err(Error::WouldBlock)));
+    assert!(matches!(many(ReadTier::Memory), Err(Error::WouldBlock)));
+    assert!(matches!(one_of_many(ReadTier::Memory), Err(Error::WouldBlock)));
+    assert!(matches!(scan(ReadTier::Memory), Err(Error::WouldBlock)));
+    let from_disk = get(ReadTier::Disk).unwrap();
     assert!(from_disk.is_some());
-    assert_eq!(get(Reach::Memory).unwrap(), from_disk, "the block is in the cache now");
-    assert_eq!(many(Reach::Memory).unwrap(), 2);
-    assert_eq!(scan(Reach::Memory).unwrap().as_deref(), Some(key.as_slice()));
+    assert_eq!(get(ReadTier::Memory).unwrap(), from_disk, "the block is in the cache now");
+    assert_eq!(many(ReadTier::Memory).unwrap(), 2);
+    assert_eq!(scan(ReadTier::Memory).unwrap().as_deref(), Some(key.as_slice()));
     put(&store, Space::Records, "new", "written just now");
-    assert!(store.get(Space::Records, b"new", Reach::Memory).unwrap().is_some());
+    assert!(store.get(Space::Records, b"new", ReadTier::Memory).unwrap().is_some());
 }
 
 #[test]
@@ -622,9 +622,9 @@ fn a_store_of_before_there_were_blobs_gets_their_space() {
     }
     for _ in 0..2 {
         let store = Store::open(directory.path(), &Options::default()).unwrap();
-        assert_eq!(&*store.get(Space::Records, b"key", Reach::Disk).unwrap().unwrap(), b"value");
+        assert_eq!(&*store.get(Space::Records, b"key", ReadTier::Disk).unwrap().unwrap(), b"value");
         put(&store, Space::Blobs, "key", &"b".repeat(100_000));
-        assert_eq!(store.get(Space::Blobs, b"key", Reach::Disk).unwrap().unwrap().len(), 100_000);
+        assert_eq!(store.get(Space::Blobs, b"key", ReadTier::Disk).unwrap().unwrap().len(), 100_000);
         store.flush().unwrap();
         assert!(store.gauges().unwrap().blob_file_bytes > 100_000);
     }
@@ -643,5 +643,5 @@ fn a_store_without_streams_gets_them_when_it_is_opened_for_writing() {
     assert!(refused.contains("earlier version") && refused.contains("serve it once"), "{refused}");
     drop(store_in(directory.path()).unwrap());
     let store = Store::open_read_only(directory.path(), &options()).unwrap();
-    assert_eq!(store.get(Space::Records, b"key", Reach::Disk).unwrap().unwrap()[..], b"value"[..]);
+    assert_eq!(store.get(Space::Records, b"key", ReadTier::Disk).unwrap().unwrap()[..], b"value"[..]);
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::schema::{Attribute, Kind, Table};
-use crate::storage::{Batch, Reach, Space, Store};
+use crate::storage::{Batch, ReadTier, Space, Store};
 
 /// Under which key it is stored.
 pub(in crate::layers::transaction) const CATALOGUE: &[u8] = b"catalogue";
@@ -134,7 +134,7 @@ impl Catalogue {
     /// # Errors
     /// `Corrupt` if there is none; what the engine returns.
     pub fn stored(store: &Store, batch: &mut Batch) -> Result<Self> {
-        let stored = store.get_for(batch, Space::Meta, CATALOGUE, Reach::Disk)?;
+        let stored = store.get_for(batch, Space::Meta, CATALOGUE, ReadTier::Disk)?;
         Self::read(&stored.ok_or_else(|| Error::corrupt("the store has no catalogue"))?)
     }
 

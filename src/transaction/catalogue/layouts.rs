@@ -11,7 +11,7 @@ use crate::encoding::{NEVER, Record};
 use crate::error::{Error, Result};
 use crate::indexes;
 use crate::schema::{Attribute, Earlier, Identity, Kind, Table};
-use crate::storage::{Reach, Store};
+use crate::storage::{ReadTier, Store};
 
 /// Finds or adds the layout of the table's records, and adds the earlier layouts to the table. Returns what a migration deletes, a line each.
 ///
@@ -68,7 +68,7 @@ pub(super) fn lay_out(
 
 /// Returns how many records have a value for an attribute.
 fn count_values(store: &Store, table: &Table, attribute: usize) -> Result<u64> {
-    let snapshot = store.snapshot(Reach::Disk)?;
+    let snapshot = store.snapshot(ReadTier::Disk)?;
     let (mut records, mut values) = (indexes::all_records(store, table.id, &snapshot), 0);
     while let Some((_, bytes)) = records.next()? {
         values += u64::from(Record::open(table, bytes)?.json_of(attribute)? != b"null");
@@ -206,7 +206,7 @@ fn check_records(
     if rounded.is_empty() && required.is_empty() && blobs.is_empty() {
         return Ok(());
     }
-    let snapshot = store.snapshot(Reach::Disk)?;
+    let snapshot = store.snapshot(ReadTier::Disk)?;
     let mut records = indexes::all_records(store, table.id, &snapshot);
     while let Some((_, bytes)) = records.next()? {
         let (was, is) = (Record::open(previous, bytes)?, Record::open(table, bytes)?);

@@ -114,11 +114,11 @@ fn what_waits_in_the_outbox_is_sent_whoever_was_away() {
             "POST /Device/multicast HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\nprefer: wait=0\r\n\r\n{body}",
             body.len()
         ));
-        let answer = connection.receive(false);
-        if answer.status != 200 {
-            break answer;
+        let response = connection.receive(false);
+        if response.status != 200 {
+            break response;
         }
-        let told: Value = serde_json::from_str(&answer.body).unwrap();
+        let told: Value = serde_json::from_str(&response.body).unwrap();
         assert_eq!(numbers(&told), [4, 0, 0, 4, 0], "never failed: {told}");
         sent.push((told["id"].as_str().unwrap().to_owned(), body));
     };
@@ -205,9 +205,9 @@ fn load(url: &Arc<Mutex<String>>, sender: usize, is_over: &AtomicBool, wanted: &
         }
         let (url, body) = (url.lock().unwrap().clone(), format!("\"{sender} {number}\""));
         match try_to_send(&url, number % 3, &body) {
-            Ok(Some(answer)) => {
-                let id = answer["id"].as_str().unwrap().to_owned();
-                told.lock().unwrap().insert(body, (id, answer["targets"].as_u64().unwrap()));
+            Ok(Some(response)) => {
+                let id = response["id"].as_str().unwrap().to_owned();
+                told.lock().unwrap().insert(body, (id, response["targets"].as_u64().unwrap()));
             }
             _ => std::thread::sleep(Duration::from_millis(20)),
         }
@@ -224,9 +224,9 @@ fn try_to_send(url: &str, room: usize, body: &str) -> io::Result<Option<Value>> 
         "POST /Device/multicast?room==r{room} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
          prefer: wait=0\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
     )?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    let told = answer.split_once("\r\n\r\n").filter(|(head, _)| head.starts_with("HTTP/1.1 200"));
+    let mut response = String::new();
+    stream.read_to_string(&mut response)?;
+    let told = response.split_once("\r\n\r\n").filter(|(head, _)| head.starts_with("HTTP/1.1 200"));
     Ok(told.and_then(|(_, told)| serde_json::from_str(told).ok()))
 }
 

@@ -3,7 +3,7 @@
 use super::inspection::LOST;
 use super::*;
 use crate::schema::Durability;
-use crate::storage::Reach;
+use crate::storage::ReadTier;
 use crate::storage::rocks::{Batch, Options};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -460,8 +460,9 @@ fn length(path: &Path) -> u64 {
 
 fn kept(directory: &Path) -> usize {
     let store = open(directory, LONG);
-    let has =
-        |number: &usize| store.get(Space::Records, format!("key {number}").as_bytes(), Reach::Disk).unwrap().is_some();
+    let has = |number: &usize| {
+        store.get(Space::Records, format!("key {number}").as_bytes(), ReadTier::Disk).unwrap().is_some()
+    };
     (0..100).take_while(has).count()
 }
 

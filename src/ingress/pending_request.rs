@@ -1,6 +1,6 @@
 //! A request that waits for its body or for the pool, whose client may disconnect meanwhile.
 //!
-//! The connection then ends and drops the pending answer at whatever point it was. The request is recorded nevertheless, as abandoned:
+//! The connection then ends and drops the pending response at whatever point it was. The request is recorded nevertheless, as abandoned:
 //! operators have to see clients that give up under load.
 
 use std::pin::Pin;
@@ -8,57 +8,57 @@ use std::sync::Arc;
 use std::task::{self, Poll};
 
 use bytes::Bytes;
-use http::{HeaderMap, Response, StatusCode};
+use http::{HeaderMap, StatusCode};
 use http_body_util::Either;
 use hyper::body::{Frame, SizeHint};
 
 use super::peer::Peer;
 use super::pieces::Broken;
 use super::{Body, Ingress};
-use crate::handlers::{Answer, Result};
+use crate::handlers::{Response, Result};
 use crate::observability::{Context, Span};
 use crate::streams::Unfinished;
 
-/// A request without an answer yet. It is recorded with its answer, or when it is dropped without one.
-pub(super) struct Unanswered {
+/// A request without a response yet. It is recorded with its response, or when it is dropped without one.
+pub(super) struct PendingRequest {
     pub(super) ingress: Arc<Ingress>,
     pub(super) peer: Peer,
     /// Set if it is an append to a stream, or a read of one.
     pub(super) of_stream: Option<Unfinished>,
-    /// Taken with the answer.
+    /// Taken with the response.
     context: Option<Context>,
 }
 
-impl Unanswered {
+impl PendingRequest {
     pub(super) fn new(ingress: &Arc<Ingress>, context: Context, peer: &Peer) -> Self {
         Self { ingress: Arc::clone(ingress), peer: peer.clone(), of_stream: None, context: Some(context) }
     }
 
     pub(super) fn context(&mut self) -> &mut Context {
-        self.context.as_mut().expect("it is taken only with the answer, which consumes the request")
+        self.context.as_mut().expect("it is taken only with the response, which consumes the request")
     }
 
-    /// Returns the answer for an outcome: [`Ingress::answer_for`].
-    pub(super) fn answer_for(mut self, outcome: Result<Answer>, head: bool, headers: &HeaderMap) -> Response<Body> {
+    /// Returns the response for an outcome: [`Ingress::response_for`].
+    pub(super) fn response_for(mut self, outcome: Result<Response>, head: bool, headers: &HeaderMap) -> Response<Body> {
         self.ingress.count_of_stream(self.of_stream, &outcome);
         let context = self.taken();
-        self.ingress.answer_for(outcome, head, context, headers, &self.peer)
+        self.ingress.response_for(outcome, head, context, headers, &self.peer)
     }
 
-    /// Records an answer that was made elsewhere.
-    pub(super) fn finish(mut self, answer: Response<Body>) -> Response<Body> {
+    /// Records a response that was made elsewhere.
+    pub(super) fn finish(mut self, response: Response<Body>) -> Response<Body> {
         let context = self.taken();
-        self.ingress.finish(&answer, context);
-        answer
+        self.ingress.finish(&response, context);
+        response
     }
 
-    /// Returns an answer in pieces, which is recorded when it ends.
-    pub(super) fn sent_in_pieces<B>(self, answer: Response<B>) -> Response<Body>
+    /// Returns a response in pieces, which is recorded when it ends.
+    pub(super) fn sent_in_pieces<B>(self, response: Response<B>) -> Response<Body>
     where
         B: hyper::body::Body<Data = Bytes, Error = Broken> + Send + Unpin + 'static,
     {
-        let status = answer.status();
-        answer.map(|pieces| Either::Right(axum::body::Body::new(Sending { pieces, request: self, status, bytes: 0 })))
+        let status = response.status();
+        response.map(|pieces| Either::Right(axum::body::Body::new(Sending { pieces, request: self, status, bytes: 0 })))
     }
 
     /// Takes it apart, if nothing has to be awaited any more.
@@ -68,11 +68,11 @@ impl Unanswered {
     }
 
     fn taken(&mut self) -> Context {
-        self.context.take().expect("it is taken only with the answer, which consumes the request")
+        self.context.take().expect("it is taken only with the response, which consumes the request")
     }
 }
 
-impl Drop for Unanswered {
+impl Drop for PendingRequest {
     fn drop(&mut self) {
         if let Some(context) = self.context.take() {
             self.ingress.recorder.abandon(context);
@@ -80,10 +80,10 @@ impl Drop for Unanswered {
     }
 }
 
-/// The body of an answer in pieces; its request is recorded when it ends, complete or aborted.
+/// The body of a response in pieces; its request is recorded when it ends, complete or aborted.
 struct Sending<B> {
     pieces: B,
-    request: Unanswered,
+    request: PendingRequest,
     status: StatusCode,
     /// The bytes handed to the connection so far.
     bytes: u64,

@@ -1,4 +1,4 @@
-//! The answers of operations: those with a body, and the refusals, which are generated from the failures themselves.
+//! The responses of operations: those with a body, and the refusals, which are generated from the failures themselves.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::parts::reference;
 use crate::error::{Error, Place};
 use crate::handlers::{
     Failure,
-    media::{AnswerKind, Format},
+    media::{Format, ResponseKind},
 };
 use crate::pictures::{Fault, FaultKind};
 
@@ -67,7 +67,7 @@ fn refusal(status: StatusCode, failures: &[Failure]) -> Value {
         // One example per kind; others would differ only in their detail.
         examples.entry(kind(failure)).or_insert_with(|| json!({"value": example(failure)}));
     }
-    let mut answer = json!({
+    let mut response = json!({
         "description": example(&failures[0])["title"],
         "content": {"application/problem+json": {
             "schema": reference("strata.Problem"),
@@ -77,16 +77,16 @@ fn refusal(status: StatusCode, failures: &[Failure]) -> Value {
     let header = match status {
         StatusCode::UNSUPPORTED_MEDIA_TYPE => {
             let of_patch = ("Accept-Patch", "The supported media types, for a PATCH in another one (RFC 5789).");
-            return with_optional_headers(answer, &[of_patch, ("Accept-Encoding", "The supported content coding.")]);
+            return with_optional_headers(response, &[of_patch, ("Accept-Encoding", "The supported content coding.")]);
         }
         StatusCode::METHOD_NOT_ALLOWED => "Allow",
         StatusCode::RANGE_NOT_SATISFIABLE => "Content-Range",
         StatusCode::SERVICE_UNAVAILABLE | StatusCode::INSUFFICIENT_STORAGE => "Retry-After",
         StatusCode::INTERNAL_SERVER_ERROR => "X-Request-Id",
-        _ => return answer,
+        _ => return response,
     };
-    answer["headers"] = headers_named(&[header]);
-    answer
+    response["headers"] = headers_named(&[header]);
+    response
 }
 
 /// Returns the last word of the failure's type.
@@ -97,10 +97,10 @@ fn kind(failure: &Failure) -> String {
 /// Returns the problem that a client receives for a failure.
 fn example(failure: &Failure) -> Value {
     let request_id = failure.is_internal().then_some("0af7651916cd43dd8448eb211c80319c");
-    serde_json::from_slice(failure.answer(request_id).body()).expect("a problem is JSON")
+    serde_json::from_slice(failure.respond(request_id).body()).expect("a problem is JSON")
 }
 
-/// Returns the headers of answers, by name.
+/// Returns the headers of responses, by name.
 pub(super) fn headers() -> Value {
     let header =
         |description: &str, schema: Value| json!({"description": description, "required": true, "schema": schema});
@@ -129,20 +129,20 @@ pub(super) fn headers_named(names: &[&str]) -> Value {
     names.iter().map(reference).collect()
 }
 
-/// Returns the answers of an operation: its own, and the refusals with these statuses.
+/// Returns the responses of an operation: its own, and the refusals with these statuses.
 pub(super) fn of(own: &[(u16, Value)], refusals: &[u16]) -> Value {
     let refusal = |status: &u16| (status.to_string(), json!({"$ref": format!("#/components/responses/{status}")}));
-    let own = own.iter().map(|(status, answer)| (status.to_string(), answer.clone()));
+    let own = own.iter().map(|(status, response)| (status.to_string(), response.clone()));
     refusals.iter().map(refusal).chain(own).collect()
 }
 
-/// Returns an answer in JSON only.
+/// Returns a response in JSON only.
 pub(super) fn in_json(description: &str, schema: Value, headers: &[&str]) -> Value {
     with_headers(json!({"description": description, "content": {"application/json": {"schema": schema}}}), headers)
 }
 
-/// Returns an answer in each format that it can have.
-pub(super) fn in_formats(description: &str, schema: &Value, shown: AnswerKind, headers: &[&str]) -> Value {
+/// Returns a response in each format that it can have.
+pub(super) fn in_formats(description: &str, schema: &Value, shown: ResponseKind, headers: &[&str]) -> Value {
     let of = |format: &Format| {
         let name = format.media_type().to_str().expect("names are ASCII").to_owned();
         (name, json!({"schema": in_format(*format, schema)}))
@@ -151,7 +151,7 @@ pub(super) fn in_formats(description: &str, schema: &Value, shown: AnswerKind, h
     with_headers(json!({"description": description, "content": content}), headers)
 }
 
-/// Returns the schema of an answer in a format, given that of JSON. A schema describes one document, so it cannot describe a format of
+/// Returns the schema of a response in a format, given that of JSON. A schema describes one document, so it cannot describe a format of
 /// lines.
 fn in_format(format: Format, schema: &Value) -> Value {
     let text = |description: &str| json!({"type": "string", "description": description});
@@ -166,22 +166,22 @@ fn in_format(format: Format, schema: &Value) -> Value {
     }
 }
 
-fn with_headers(mut answer: Value, headers: &[&str]) -> Value {
+fn with_headers(mut response: Value, headers: &[&str]) -> Value {
     if !headers.is_empty() {
-        answer["headers"] = headers_named(headers);
+        response["headers"] = headers_named(headers);
     }
-    answer
+    response
 }
 
-/// Returns the same answer with optional headers, given as name and description.
-pub(super) fn with_optional_headers(mut answer: Value, headers: &[(&str, &str)]) -> Value {
+/// Returns the same response with optional headers, given as name and description.
+pub(super) fn with_optional_headers(mut response: Value, headers: &[(&str, &str)]) -> Value {
     for (name, description) in headers {
-        answer["headers"][*name] = json!({"description": description, "schema": {"type": "string"}});
+        response["headers"][*name] = json!({"description": description, "schema": {"type": "string"}});
     }
-    answer
+    response
 }
 
-/// Returns an answer without a body.
+/// Returns a response without a body.
 pub(super) fn empty(description: &str, headers: &[&str]) -> Value {
     json!({"description": description, "headers": headers_named(headers)})
 }
