@@ -37,7 +37,7 @@ from run_benches.stats import judge, usual_tools
 from run_benches.store import comparisons, fingerprint, pool, runs
 from run_benches.store.comparisons import ComparedRow, ComparedSide, Comparison, ComparisonDesign, Control
 from run_benches.store.pool import Entry, EntryKind, Origin, Plant
-from run_benches.store.runs import Facts
+from run_benches.store.runs import Facts, layer_of
 
 PLANTED_LAYERS = ("encoding", "storage", "indexes", "routing")
 """The layers that the feature `plant` can slow down (src/plant.rs)."""
@@ -131,11 +131,29 @@ class Collection:
         self._context.folder.mkdir(parents=True, exist_ok=True)
 
     def spend(self, budget_s: float) -> None:
-        """As many whole rounds as fit, then whole comparisons for what is left."""
-        end, round_s = time.monotonic() + budget_s, self._round_s()
+        """As many whole rounds as fit, then whole comparisons for what is left; prints first what the budget buys."""
+        end = time.monotonic() + budget_s
+        plants = [Plant(layer, 0, share) for layer in self._plantable() for share in PLANTED_SHARES]
+        several_s = sum(self._job_s(job) for number in range(DRIVEN_EVERY) for job in self._round(number, plants))
+        round_s = several_s / DRIVEN_EVERY
         whole_s = COMPARED_ROUNDS * sum(self._job_s(PoolJob(0, "pair", layer, QUIET)) for layer in self._rows)
         spared_s = whole_s if budget_s > 4 * whole_s else 0.0
-        self._announce(int((budget_s - spared_s) / round_s), round_s)
+        count = int((budget_s - spared_s) / round_s)
+        if count < 1:
+            raise UserError(
+                f"a round of these rows takes about {duration(round_s)}: give a larger --budget, or name fewer with --rows"
+            )
+        there = min(len(error_rates.table(self.pool.of("pair", condition)).rounds) for condition in CONDITIONS)
+        rows = sum(len(rows) for layer, rows in self._rows.items() if layer != SENTINELS)
+        drawn = (there + count) // judge.deciding_pairs(rows)
+        judged = drawn * rows * len(CONDITIONS)
+        best = judge.bound(0, judged)
+        fit = f"{rows} rows; a round takes about {duration(round_s)}, {figures.plural(count, 'round')} fit, {there} are in the pool"
+        bound = "too few for a verdict yet"
+        if best:
+            draws = f"{figures.plural(drawn, 'verdict')} on each row under each condition"
+            bound = f"{draws}, and false alarms, at best, in 0 of {judged}: at most {figures.percent(best)}"
+        print(f"{fit}: {bound}", file=sys.stderr)
         self.rounds(sys.maxsize, end - spared_s)
         while time.monotonic() + whole_s < end:
             self.comparison()
@@ -178,7 +196,7 @@ class Collection:
         rows = {
             id: ComparedRow("not_run", [], one, new_comparison.margin(id))
             for id, one in facts.items()
-            if id.partition("/")[0] != SENTINELS
+            if layer_of(id) != SENTINELS
         }
         seed = random.Random(f"{self._seed}:comparison:{number}").getrandbits(32)
         return Comparison(
@@ -209,28 +227,6 @@ class Collection:
     def _facts(self) -> dict[str, Facts]:
         return {id: facts for rows in self._rows.values() for id, facts in rows.items()}
 
-    def _announce(self, rounds: int, round_s: float) -> None:
-        """Prints what the budget buys, before it is spent."""
-        if rounds < 1:
-            raise UserError(
-                f"a round of these rows takes about {duration(round_s)}: give a larger --budget, or name fewer with --rows"
-            )
-        there = min(
-            (len(error_rates.table(self.pool.of("pair", condition)).rounds) for condition in CONDITIONS), default=0
-        )
-        rows = sum(len(rows) for layer, rows in self._rows.items() if layer != SENTINELS)
-        drawn = (there + rounds) // judge.deciding_pairs(rows)
-        judged = drawn * rows * len(CONDITIONS)
-        best = judge.bound(0, judged)
-        fit = f"{rows} rows; a round takes about {duration(round_s)}, {figures.plural(rounds, 'round')} fit, {there} are in the pool"
-        draws = f"{figures.plural(drawn, 'verdict')} on each row under each condition"
-        bound = (
-            f"{draws}, and false alarms, at best, in 0 of {judged}: at most {figures.percent(best)}"
-            if best
-            else "too few for a verdict yet"
-        )
-        print(f"{fit}: {bound}", file=sys.stderr)
-
     def _round(self, number: int, plants: Sequence[Plant]) -> list[PoolJob]:
         found = [PoolJob(number, "pair", layer, condition) for layer in self._rows for condition in CONDITIONS]
         if number % DRIVEN_EVERY == 0:
@@ -252,11 +248,6 @@ class Collection:
             ]
         random.Random(f"{self._seed}:{number}").shuffle(found)
         return found
-
-    def _round_s(self) -> float:
-        plants = [Plant(layer, 0, share) for layer in self._plantable() for share in PLANTED_SHARES]
-        several = [self._job_s(job) for number in range(DRIVEN_EVERY) for job in self._round(number, plants)]
-        return sum(several) / DRIVEN_EVERY
 
     def _job_s(self, job: PoolJob) -> float:
         """Returns the seconds that such a job took so far, on average, or those to be expected of it."""
@@ -315,17 +306,13 @@ class Collection:
             entry.a_ns.append(point.a_ns)
             if entry.kind == "pair":
                 entry.unlike.append(point.unlike)
-                entry.usual.append(_usual(*self._turns(id, name), name + id))
-
-    def _turns(self, id: str, name: str) -> tuple[list[float], list[float]]:
-        """The times of an operation on either side, as kept of a pair; the first four turns are warm-up."""
-        kept = json.loads(jobs.kept_turns(self._context.folder, id).read_text(encoding="utf-8").splitlines()[-1])
-        assert kept["job"] == name
-        a, b = (
-            [nanoseconds / kept["operations"] for side, nanoseconds, _ in kept["turns"][4:] if side == wanted]
-            for wanted in (0, 1)
-        )
-        return a, b
+                lines = jobs.kept_turns(self._context.folder, id).read_text(encoding="utf-8").splitlines()
+                kept = json.loads(lines[-1])
+                assert kept["job"] == name
+                sides_ns: tuple[list[float], list[float]] = ([], [])
+                for side, nanoseconds, _ in kept["turns"][4:]:  # the first four are warm-up
+                    sides_ns[side].append(nanoseconds / kept["operations"])
+                entry.usual.append(_usual(*sides_ns, name + id))
 
     def _process(self, entry: Entry, limit_s: float) -> None:
         """A process as Criterion runs it, against the last one under the same condition, if its files are still there."""
@@ -382,7 +369,7 @@ class Collection:
 
 def kind_of(id: str, facts: Facts) -> str:
     """Returns the kind of a row, by what makes its pairs scatter."""
-    if id.partition("/")[0] == "locking":
+    if layer_of(id) == "locking":
         return "locking"
     if facts.clock == "cpu":
         return "over TCP"

@@ -37,7 +37,7 @@ from run_benches.stats.judge import Judgement
 from run_benches.stats.usual_tools import Change
 from run_benches.store.comparisons import ComparedRow, PairPoint
 from run_benches.store.pool import Entry, EntryKind, Plant, Pool
-from run_benches.store.runs import Facts, Machine
+from run_benches.store.runs import Facts, Machine, layer_of
 
 SCHEMA = 4
 SLOW_DOWNS = (0.01, 0.02, 0.03, 0.05, 0.08, 0.10)
@@ -225,10 +225,7 @@ def comparisons(pairs: Table, rules: Rules, rng: random.Random, added: float = 0
     while len(left) >= rules.screen_pairs:
         screen, left = pairs.of(left[: rules.screen_pairs]), left[rules.screen_pairs :]
         rows = {id: cells for id, cells in screen.items() if not _is_control(id, rules)}
-        margins = {
-            id: judge.margin_of(rules.margin(id), statistics.median(a_ns for _, a_ns in cells))
-            for id, cells in rows.items()
-        }
+        margins = _margins(rows, rules)
         judgements = {
             id: found for id, cells in rows.items() if (found := judge.screened(_effects(cells, effect), margins[id]))
         }
@@ -251,18 +248,19 @@ def decisions(pairs: Table, rules: Rules, rng: random.Random) -> Iterator[dict[s
     layers: dict[str, list[str]] = {}
     for id in pairs.cells:
         if not _is_control(id, rules):
-            layers.setdefault(id.partition("/")[0], []).append(id)
+            layers.setdefault(layer_of(id), []).append(id)
     for rows in layers.values():
         left, count = pairs.rounds, judge.deciding_pairs(len(rows))
         rng.shuffle(left)
         while len(left) >= count:
             there, left = pairs.of(left[:count]), left[count:]
             fresh = {id: there[id] for id in rows if id in there}
-            margins = {
-                id: judge.margin_of(rules.margin(id), statistics.median(a_ns for _, a_ns in cells))
-                for id, cells in fresh.items()
-            }
-            yield _decided({id: _effects(cells, 0.0) for id, cells in fresh.items()}, margins, rules)
+            yield _decided({id: _effects(cells, 0.0) for id, cells in fresh.items()}, _margins(fresh, rules), rules)
+
+
+def _margins(rows: dict[str, list[tuple[float, float]]], rules: Rules) -> dict[str, float]:
+    medians_ns = {id: statistics.median(a_ns for _, a_ns in cells) for id, cells in rows.items()}
+    return {id: judge.margin_of(rules.margin(id), a_ns) for id, a_ns in medians_ns.items()}
 
 
 def _decided(rows: dict[str, list[float]], margins: dict[str, float], rules: Rules) -> dict[str, Judgement]:
@@ -280,7 +278,7 @@ def results(pool: Pool, rules: Rules, shuffles: int = SHUFFLES, fingerprint: str
         for name in CONDITIONS
         if any(entry.condition == name for entry in pool.entries)
     }
-    plants = _plants(pool, rules)
+    plants = list(_plants(pool, rules))
     wholes = [entry for entry in pool.entries if entry.kind == "comparison"]
     return ErrorRates(
         schema=SCHEMA,
@@ -301,6 +299,9 @@ def results(pool: Pool, rules: Rules, shuffles: int = SHUFFLES, fingerprint: str
 
 def _condition(pool: Pool, name: str, rules: Rules, shuffles: int) -> Condition:
     pairs = table(_of_whole_rounds(pool.of("pair", name)))
+    kinds: dict[str, set[str]] = {}
+    for id, kind in pool.origin.kinds.items():
+        kinds.setdefault(kind, set()).add(id)
 
     def rng(shuffle: str) -> random.Random:
         return random.Random(f"{pool.origin.seed}:{name}:{shuffle}")
@@ -316,7 +317,7 @@ def _condition(pool: Pool, name: str, rules: Rules, shuffles: int) -> Condition:
         rows=sum(not _is_control(id, rules) for id in pairs.cells),
         comparisons=len(whole),
         false_alarms=together(map(_changed, decided)),
-        by_kind={kind: together(_changed(one, rows_of) for one in decided) for kind, rows_of in _kinds(pool).items()},
+        by_kind={kind: together(_changed(one, rows_of) for one in decided) for kind, rows_of in kinds.items()},
         alarming=rate(sum(_changed(one).count > 0 for one in decided), len(decided)),
         shuffled=round(shuffled.count / shuffled.of, 6) if shuffled.of else None,
         coverage=rate(sum((one.low or 0.0) <= 0 <= (one.high or 0.0) for one in found), len(found)),
@@ -329,21 +330,12 @@ def _condition(pool: Pool, name: str, rules: Rules, shuffles: int) -> Condition:
         power={percent: _power(drawn) for percent, drawn in slowed.items()},
         found={
             percent: {
-                kind: together(_changed(one.judgements, rows_of) for one in drawn)
-                for kind, rows_of in _kinds(pool).items()
+                kind: together(_changed(one.judgements, rows_of) for one in drawn) for kind, rows_of in kinds.items()
             }
             for percent, drawn in slowed.items()
         },
         usual=_usual(pool, name, rules),
     )
-
-
-def _kinds(pool: Pool) -> dict[str, set[str]]:
-    """The rows of each kind."""
-    found: dict[str, set[str]] = {}
-    for id, kind in pool.origin.kinds.items():
-        found.setdefault(kind, set()).add(id)
-    return found
 
 
 def _power(drawn: list[Drawn]) -> Power:
@@ -390,41 +382,36 @@ def _middle(cells: dict[int, tuple[float, float]]) -> float:
     return statistics.median(effect for effect, _ in cells.values())
 
 
-def _plants(pool: Pool, rules: Rules) -> list[Planted]:
+def _plants(pool: Pool, rules: Rules) -> Iterator[Planted]:
+    """Layers below the plant cannot feel it: in a drawn comparison their rows are those of the pool, of the same
+    rounds."""
+    layers = [layer for layer in pool.origin.code if layer not in ACROSS]
     by_plant: dict[Plant, list[Entry]] = {}
     for entry in pool.of("plant", QUIET):
         if entry.plant:
             by_plant.setdefault(entry.plant, []).append(entry)
-    return [planted for plant, entries in by_plant.items() if (planted := _planted(pool, plant, entries, rules))]
-
-
-def _planted(pool: Pool, plant: Plant, entries: list[Entry], rules: Rules) -> Planted | None:
-    """Layers below the plant cannot feel it: in a drawn comparison their rows are those of the pool, of the same
-    rounds."""
-    layers = [layer for layer in pool.origin.code if layer not in ACROSS]
-    slowed, own = table(entries), own_row(pool, plant.layer)
-    if plant.share is None or own is None or own not in slowed.cells:
-        return None
-    below = [
-        entry
-        for entry in pool.of("pair", QUIET)
-        if entry.target in layers[: layers.index(plant.layer)] and entry.round in slowed.cells[own]
-    ]
-    drawn = list(comparisons(table([*entries, *below]), rules, random.Random(f"{pool.origin.seed}:{plant}")))
-    size = estimates.location([effect for effect, _ in slowed.cells[own].values()])
-    assert size is not None
-    return Planted(
-        layer=plant.layer,
-        share=plant.share,
-        steps=plant.steps,
-        row=own,
-        pairs=len(slowed.cells[own]),
-        size=_share(size.middle),
-        low=None if size.low is None else _share(size.low),
-        high=None if size.high is None else _share(size.high),
-        found=rate(sum(own in one.judgements and one.judgements[own].verdict == "slower" for one in drawn), len(drawn)),
-        named=rate(sum(_guilty(one, layers) == plant.layer for one in drawn), len(drawn)),
-    )
+    for plant, entries in by_plant.items():
+        slowed, own = table(entries), own_row(pool, plant.layer)
+        if plant.share is None or own is None or own not in slowed.cells:
+            continue
+        lower, cells = layers[: layers.index(plant.layer)], slowed.cells[own]
+        below = [entry for entry in pool.of("pair", QUIET) if entry.target in lower and entry.round in cells]
+        drawn = list(comparisons(table([*entries, *below]), rules, random.Random(f"{pool.origin.seed}:{plant}")))
+        size = estimates.location([effect for effect, _ in cells.values()])
+        assert size is not None
+        is_found = [own in one.judgements and one.judgements[own].verdict == "slower" for one in drawn]
+        yield Planted(
+            layer=plant.layer,
+            share=plant.share,
+            steps=plant.steps,
+            row=own,
+            pairs=len(cells),
+            size=_share(size.middle),
+            low=None if size.low is None else _share(size.low),
+            high=None if size.high is None else _share(size.high),
+            found=rate(sum(is_found), len(drawn)),
+            named=rate(sum(_guilty(one, layers) == plant.layer for one in drawn), len(drawn)),
+        )
 
 
 def _share(effect: float) -> float:
@@ -496,4 +483,4 @@ def _effects(cells: list[tuple[float, float]], added: float) -> list[float]:
 
 
 def _is_control(id: str, rules: Rules) -> bool:
-    return id.partition("/")[0] == rules.controls
+    return layer_of(id) == rules.controls

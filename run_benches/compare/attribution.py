@@ -46,28 +46,18 @@ def words(attribution: Attribution) -> list[str]:
     )
     requests: dict[str, list[str]] = {}
     for share in attribution.shares:
-        requests.setdefault(_part(share.id, 1), []).append(_share_words(share, attribution.guilty))
+        low, high = figures.added_time(share.low_ns), figures.added_time(share.high_ns)
+        told = f"{share.rung} {figures.added_time(share.change_ns)} [{low}, {high}]"
+        if share.low_ns <= 0 <= share.high_ns:
+            told += ", below what could be seen there"
+        elif share.rung != attribution.guilty and share.explained is None:
+            told += ", not explained"
+        elif share.rung != attribution.guilty and share.explained is not None:
+            part = f"{100 * share.explained:.0f} %" if share.explained > 0 else "none"
+            told += f", {'more than all' if share.explained > 1.05 else part} of it explained"
+        requests.setdefault(_part(share.id, 1), []).append(told)
     blame = f"to blame: {attribution.guilty}, {why} ({figures.plural(len(attribution.rows), 'row')})"
     return [blame, *(f"ladder of {request}: {'; '.join(rungs)}" for request, rungs in requests.items())]
-
-
-def _share_words(share: ExplainedShare, guilty: str) -> str:
-    change = f"{share.rung} {figures.added_time(share.change_ns)} [{figures.added_time(share.low_ns)}, {figures.added_time(share.high_ns)}]"
-    if share.low_ns <= 0 <= share.high_ns:
-        return f"{change}, below what could be seen there"
-    if share.rung == guilty:
-        return change
-    return (
-        f"{change}, {_explained(share.explained)} of it explained"
-        if share.explained is not None
-        else f"{change}, not explained"
-    )
-
-
-def _explained(explained: float) -> str:
-    if explained > 1.05:
-        return "more than all"
-    return f"{100 * explained:.0f} %" if explained > 0 else "none"
 
 
 @dataclass(frozen=True)
@@ -87,11 +77,15 @@ class _Change:
 def _shares(rows: dict[str, ComparedRow], guilty: str) -> Iterator[ExplainedShare]:
     """For each request the rung of the guilty layer, or where it has none the lowest one above that moved, and all
     above it."""
-    changes = {
-        id: change
-        for id, row in rows.items()
-        if _part(id, 0) == "ladder" and _part(id, 2) == OURS and (change := _change(row))
-    }
+    changes: dict[str, _Change] = {}
+    for id, row in rows.items():
+        if (_part(id, 0), _part(id, 2)) == ("ladder", OURS):
+            # Both times of a pair are of one moment, so they may be subtracted; too few pairs have no interval, and say
+            # nothing.
+            level = row.judgement.level if row.judgement else judge.LEVEL
+            found = estimates.location([point.b_ns - point.a_ns for point in row.pairs or row.screen], 1 - level)
+            if found and found.low is not None and found.high is not None:
+                changes[id] = _Change(found.middle, found.low, found.high)
     above = RUNGS[RUNGS.index(guilty) :] if guilty in RUNGS else ()
     for request in dict.fromkeys(_part(id, 1) for id in changes):
         climbed = [(rung, id) for rung in above if (id := f"ladder/{request}/{OURS}/{rung}") in changes]
@@ -101,18 +95,6 @@ def _shares(rows: dict[str, ComparedRow], guilty: str) -> Iterator[ExplainedShar
             base, change = changes[climbed[0][1]], changes[id]
             explained = base.middle / change.middle if base.seen and change.seen else None
             yield ExplainedShare(id, rung, change.middle, change.low, change.high, explained)
-
-
-def _change(row: ComparedRow) -> _Change | None:
-    """Both times of a pair are of one moment, so they may be subtracted; too few pairs have no interval, and say
-    nothing."""
-    level = row.judgement.level if row.judgement else judge.LEVEL
-    found = estimates.location([point.b_ns - point.a_ns for point in row.pairs or row.screen], 1 - level)
-    return (
-        None
-        if found is None or found.low is None or found.high is None
-        else _Change(found.middle, found.low, found.high)
-    )
 
 
 def _part(id: str, place: int) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 from run_benches import scratch
 from run_benches.analysis import figures
 from run_benches.compare import attribution, counting, pairing
-from run_benches.compare.pairing import PairContext, PairOutcome, PairSide
+from run_benches.compare.pairing import PairContext, PairSide
 from run_benches.compare.worktree import Target
 from run_benches.measure import jobs
 from run_benches.measure.job_loop import Failures, JobLoop, Task, invalid
@@ -24,8 +24,8 @@ from run_benches.measure.plan import Costs
 from run_benches.progress import duration
 from run_benches.stats import judge
 from run_benches.store import comparisons
-from run_benches.store.comparisons import ComparedRow, Comparison, ComparisonDesign, PairPoint, Witness
-from run_benches.store.runs import Facts
+from run_benches.store.comparisons import Comparison, ComparisonDesign, PairPoint, Witness
+from run_benches.store.runs import Facts, layer_of
 
 CONTROLS_A_SCREENING = 2
 """Pairs of each control in a round of the screen, so that they have enough also where the screen leaves nothing open.
@@ -104,7 +104,10 @@ class ComparisonRun:
         undecided = [id for id, row in self._compared.rows.items() if row.state == "not_run"]
         if design.deciding_pairs is None:
             design.decided_rows = len(undecided)
-            design.deciding_pairs = self._affordable(fewest_pairs(design, len(undecided))) if undecided else 0
+            design.deciding_pairs = 0
+            if undecided:
+                fewest = fewest_pairs(design, len(undecided))
+                design.deciding_pairs = affordable(fewest, self._round_s(1), design.budget_s, self._loop.spent_s)
             self._loop.store()
         if undecided:
             self._loop.line.say(self._what_is_open(undecided))
@@ -114,52 +117,36 @@ class ComparisonRun:
             self._round("decide", number, 1, range(number + 1, end))
             # else it was done before the interruption
             if number + 1 == first + judge.EARLY_PAIRS < end and design.reruns is None:
-                self._end_what_is_clear()
-
-    def _end_what_is_clear(self) -> None:
-        """The early look: rows that show a verdict need no more pairs."""
-        rows, design = self._open_rows(), self._compared.design
-        effects, margins = (
-            {id: _effects(row.pairs) for id, row in rows.items()},
-            {id: row.margin for id, row in rows.items()},
-        )
-        for id, judgement in judge.clear(effects, margins, design.level, design.decided_rows).items():
-            rows[id].judgement, rows[id].state = judgement, "judged"
-        self._loop.store()
-
-    def _open_rows(self) -> dict[str, ComparedRow]:
-        return {id: row for id, row in self._compared.rows.items() if row.state == "not_run" and row.pairs}
+                self._look(early=True)
+                self._loop.store()
 
     def _first_fresh(self) -> int:
         """The number of this try's first fresh pair; tries are 1000 apart."""
         return self._compared.design.screen_pairs + 1000 * (self._compared.design.tries - 1)
 
-    def _affordable(self, fewest: int) -> int:
-        """More pairs than the test needs, where a larger budget was given; never fewer, or nothing could be called
-        slower."""
-        return affordable(fewest, self._round_s(1), self._compared.design.budget_s, self._loop.spent_s)
+    def _look(self, early: bool) -> None:
+        """Judges the open rows; early, those that show a verdict, which need no more pairs."""
+        design, rows = self._compared.design, self._compared.rows
+        left = {id: row for id, row in rows.items() if row.state == "not_run" and row.pairs}
+        effects = {id: _effects(row.pairs) for id, row in left.items()}
+        margins = {id: row.margin for id, row in left.items()}
+        family = (effects, margins, design.level, design.decided_rows)
+        for id, judgement in (judge.clear(*family) if early else judge.decide(*family)).items():
+            rows[id].judgement, rows[id].state = judgement, "judged"
 
     def _what_is_open(self, undecided: list[str]) -> str:
         design = self._compared.design
         assert design.deciding_pairs is not None
-        seen = [self._smallest_visible(id) for id in undecided]
+        pairs, seen = design.deciding_pairs, []
+        for row in (self._compared.rows[id] for id in undecided):
+            scatter = judge.scatter(_effects(row.screen or row.earlier))
+            seen.append(judge.smallest_visible(scatter, pairs, design.decided_rows, row.margin, design.level))
         first = self._first_fresh()
         done = {int(job.split(":")[1]) for job in self._loop.done if job.startswith("decide:")}
-        left = design.deciding_pairs - sum(first <= number for number in done)
+        left = pairs - sum(first <= number for number in done)
         return (
-            f"{len(undecided)} rows are left open: {design.deciding_pairs} fresh pairs of each, about {duration(left * self._round_s(1))}; "
+            f"{len(undecided)} rows are left open: {pairs} fresh pairs of each, about {duration(left * self._round_s(1))}; "
             f"smallest slow-down likely to be found: {statistics.median(seen):.1%} (half of them), {max(seen):.1%} (all)"
-        )
-
-    def _smallest_visible(self, id: str) -> float:
-        row, design = self._compared.rows[id], self._compared.design
-        assert design.deciding_pairs is not None
-        return judge.smallest_visible(
-            judge.scatter(_effects(row.screen or row.earlier)),
-            design.deciding_pairs,
-            design.decided_rows,
-            row.margin,
-            design.level,
         )
 
     def _run_again(self) -> None:
@@ -178,22 +165,15 @@ class ComparisonRun:
         again: dict[tuple[int, str], list[str]] = {}
         for id, numbers in design.reruns.items():
             for number in numbers:
-                again.setdefault((number, _target(id)), []).append(id)
+                again.setdefault((number, layer_of(id)), []).append(id)
         jobs = [Pair("again", number, target, ids) for (number, target), ids in sorted(again.items())]
         self._loop.carry_out(list(map(self._task, jobs)))
 
     def _judge(self) -> None:
-        compared, design, open_rows = self._compared, self._compared.design, self._open_rows()
-        effects, margins = (
-            {id: _effects(row.pairs) for id, row in open_rows.items()},
-            {id: row.margin for id, row in open_rows.items()},
-        )
-        for id, judgement in judge.decide(effects, margins, design.level, design.decided_rows).items():
-            open_rows[id].judgement, open_rows[id].state = judgement, "judged"
-        for id, (p, alarm) in judge.alarms(
-            {id: _effects(control.pairs) for id, control in compared.controls.items() if control.pairs},
-            design.control_alpha,
-        ).items():
+        compared = self._compared
+        self._look(early=False)
+        controls = {id: _effects(control.pairs) for id, control in compared.controls.items() if control.pairs}
+        for id, (p, alarm) in judge.alarms(controls, compared.design.control_alpha).items():
             compared.controls[id].p_adjusted, compared.controls[id].alarm = p, alarm
         self._loop.store()
         counting.count(
@@ -207,10 +187,8 @@ class ComparisonRun:
         compared.attribution = attribution.attribute(compared.rows, [*self._targets[1]])
         judgements = {id: row.judgement for id, row in compared.rows.items() if row.judgement}
         counted = [row.allocations.verdict for row in compared.rows.values() if row.allocations]
-        alarmed, identical = (
-            [id for id, control in compared.controls.items() if control.alarm],
-            sum(row.state == "identical" for row in compared.rows.values()),
-        )
+        alarmed = [id for id, control in compared.controls.items() if control.alarm]
+        identical = sum(row.state == "identical" for row in compared.rows.values())
         compared.outcome = judge.outcome(judgements, alarmed, identical, counted)
 
     def _round(self, stage: str, number: int, controls: int, later: range) -> None:
@@ -218,14 +196,14 @@ class ComparisonRun:
         layers: dict[str, list[str]] = {}
         for id, row in rows.items():
             if row.state == "not_run":
-                layers.setdefault(_target(id), []).append(id)
+                layers.setdefault(layer_of(id), []).append(id)
         jobs = [Pair(stage, number, layer, ids) for layer, ids in layers.items()]
         if not jobs:
             return
+        by_target: dict[str, list[str]] = {}
+        for id in self._compared.controls:
+            by_target.setdefault(layer_of(id), []).append(id)
         for repeat in range(controls):
-            by_target: dict[str, list[str]] = {}
-            for id in self._compared.controls:
-                by_target.setdefault(_target(id), []).append(id)
             jobs += [Pair(stage, number, target, ids, repeat) for target, ids in by_target.items()]
         random.Random(f"{self._compared.design.seed}:{stage}:{number}").shuffle(jobs)
         tasks = list(map(self._task, jobs))
@@ -250,25 +228,20 @@ class ComparisonRun:
         )
 
     def _measure(self, job: Pair, deadline_s: float) -> Failures:
-        number = 2 * job.number + job.control if job.control is not None else job.number
-        facts, name = {id: self._facts[id] for id in job.rows}, f"{self._compared.design.seed}:{job.name}"
-        outcome = pairing.measure(self._context, self._sides(job), facts, number, name, deadline_s)
+        compared, number = self._compared, job.number
+        a = PairSide(self._targets[0][job.target], compared.a.settings, "a")
         if job.control is None:
-            self._apply(job, outcome)
+            b = PairSide(self._targets[1][job.target], compared.b.settings, "b")
         else:
-            for id, point in outcome.points.items():
-                self._compared.controls[id].pairs.append(point)
-        return outcome.failures
-
-    def _sides(self, job: Pair) -> tuple[PairSide, PairSide]:
-        a = PairSide(self._targets[0][job.target], self._compared.a.settings, "a")
+            b, number = PairSide(a.target, a.settings, "c"), 2 * number + job.control
+        facts, name = {id: self._facts[id] for id in job.rows}, f"{compared.design.seed}:{job.name}"
+        outcome = pairing.measure(self._context, (a, b), facts, number, name, deadline_s)
         if job.control is not None:
-            return a, PairSide(a.target, a.settings, "c")
-        return a, PairSide(self._targets[1][job.target], self._compared.b.settings, "b")
-
-    def _apply(self, job: Pair, outcome: PairOutcome) -> None:
+            for id, point in outcome.points.items():
+                compared.controls[id].pairs.append(point)
+            return outcome.failures
         for id, point in outcome.points.items():
-            row = self._compared.rows[id]
+            row = compared.rows[id]
             if job.stage == "again":
                 row.set_aside += [one for one in row.pairs if one.pair == point.pair]
                 row.pairs = [point if one.pair == point.pair else one for one in row.pairs]
@@ -277,32 +250,30 @@ class ComparisonRun:
             row.witness = row.witness or Witness()
             counting.note(row.witness, outcome.seen[0].get(id), outcome.seen[1].get(id))
         for id, refusal in outcome.refusals.items():
-            self._compared.rows[id].refusals.append(f"{job.stage}, pair {job.number + 1}: {refusal}")
+            compared.rows[id].refusals.append(f"{job.stage}, pair {job.number + 1}: {refusal}")
         for id, failure in outcome.failures.items() if job.stage != "again" else ():  # then the first pair stays
-            row = self._compared.rows[id]
+            row = compared.rows[id]
             row.state, row.judgement = "invalid", None
             row.reasons.append(f"{job.stage}, pair {job.number + 1}: {failure}")
             if (limit := jobs.allocation_limit(id, failure)) is not None:
-                counting.judge_allocations(self._compared, self._targets, self._context.folder, id, limit)
+                counting.judge_allocations(compared, self._targets, self._context.folder, id, limit)
+        return outcome.failures
 
     def _round_s(self, controls: int) -> float:
         rows: dict[str, list[Facts]] = {}
         for id, row in self._compared.rows.items():
             if row.state == "not_run":
-                rows.setdefault(_target(id), []).append(row.facts)
+                rows.setdefault(layer_of(id), []).append(row.facts)
         for id in self._compared.controls:
-            rows.setdefault(_target(id), []).extend([self._facts[id]] * controls)
+            rows.setdefault(layer_of(id), []).extend([self._facts[id]] * controls)
         return sum(seconds_of(target, facts, self._context.turns, self._loop.costs) for target, facts in rows.items())
 
     def _so_far(self) -> str:
         """Tells how many rows are settled, and as what: `; 12 of 42 rows settled (1 slower, 11 same)`."""
         rows = [row for row in self._compared.rows.values() if row.judgement or row.state == "not_run"]
         verdicts = Counter(row.judgement.verdict for row in rows if row.judgement)
-        told = (
-            f" ({', '.join(f'{count} {verdict}' for verdict, count in sorted(verdicts.items(), key=lambda one: one[0] == 'same'))})"
-            if verdicts
-            else ""
-        )
+        counts = sorted(verdicts.items(), key=lambda one: one[0] == "same")
+        told = f" ({', '.join(f'{count} {verdict}' for verdict, count in counts)})" if verdicts else ""
         return f"; {verdicts.total()} of {figures.plural(len(rows), 'row')} settled{told}"
 
     def _store(self, seconds: float) -> None:
@@ -329,10 +300,6 @@ def seconds_of(target: str, rows: list[Facts], turns: dict[str, int], costs: Cos
 def _cost(target: str) -> str:
     """Returns the name by which the cost of a pair is remembered."""
     return f"pair of {target}"
-
-
-def _target(id: str) -> str:
-    return id.partition("/")[0]
 
 
 def _effects(points: list[PairPoint]) -> list[float]:

@@ -13,13 +13,13 @@ from run_benches.analysis import figures
 from run_benches.compare import pairing, witnesses
 from run_benches.compare.worktree import Target
 from run_benches.measure import callgrind, jobs
+from run_benches.stats.judge import AllocationVerdict
 from run_benches.store.comparisons import Allocations, Comparison, Witness
-from run_benches.store.runs import Facts
+from run_benches.store.runs import Facts, layer_of
 
 MOST_ROWS = 12
 """Rows whose instructions are counted without being asked for: those that are slower or faster first, then those that
 can't be told."""
-
 
 COMPARISONS = "user_key_comparison_count"
 """Not of a memtable: its skip list draws its heights from an address, so the same code compares some percent more or
@@ -94,10 +94,8 @@ def judge_allocations(
     if work == "same":
         row.reasons.append(f"allocations are the same on both sides: {figures.count(a)} -> {figures.count(b)}")
     else:
-        row.allocations, row.state = (
-            Allocations("more allocations" if work == "more" else "fewer allocations", a, b, limit),
-            "judged",
-        )
+        verdict: AllocationVerdict = "more allocations" if work == "more" else "fewer allocations"
+        row.allocations, row.state = Allocations(verdict, a, b, limit), "judged"
 
 
 def _witness(compared: Comparison, id: str) -> Witness:
@@ -110,7 +108,7 @@ def _count(
     compared: Comparison, targets: tuple[dict[str, Target], dict[str, Target]], folder: Path, id: str, index: int
 ) -> callgrind.Count:
     """The row as cargo linked it: the order of functions changes no count."""
-    row, side, layer = compared.rows[id], (compared.a, compared.b)[index], id.partition("/")[0]
+    row, side, layer = compared.rows[id], (compared.a, compared.b)[index], layer_of(id)
     environment = jobs.environment_of(pairing.stores(folder, "ab"[index], layer) | side.settings)
     times_ns = [point.a_ns for point in row.pairs or row.screen]
     return callgrind.Count(

@@ -10,7 +10,7 @@ some), CPU of the server for each right answer, the median and the 99th percenti
 import json
 import random
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,7 @@ from run_benches.progress import duration
 from run_benches.stats import judge
 from run_benches.store import load_comparisons
 from run_benches.store.load_comparisons import LoadComparison, LoadRow, LoadRowKind
-from run_benches.store.loads import NONE, LoadResult, Operation, Statistics
+from run_benches.store.loads import NONE, LoadResult, Statistics
 
 QUANTILES: dict[float, LoadRowKind] = {0.5: "p50", 0.99: "p99"}
 
@@ -59,12 +59,15 @@ def carry_out(compared: LoadComparison, path: Path, programs: Programs, wanted: 
     def expected_s() -> float:
         return loop.spent_s / compared.done if compared.done else 0.0  # of the first it is not known
 
+    def later_s() -> float:
+        return expected_s() * ((compared.pairs or 1) - compared.done - 1)
+
     with JobLoop([], store, PAIR_TIMEOUT_S) as loop:
         while compared.pairs is None or compared.done < compared.pairs:
             number = compared.done + len(compared.invalid)
             words = f"pair {compared.done + 1}" + (f" of {compared.pairs}" if compared.pairs else " of servers")
             do = partial(_pair, compared, path.with_suffix(""), programs, number)
-            loop.carry_out([Task(f"pair {number}", words, expected_s, do)], partial(_later_s, compared, expected_s))
+            loop.carry_out([Task(f"pair {number}", words, expected_s, do)], later_s)
             if compared.pairs is None and compared.done:
                 compared.pairs = _planned(compared, wanted)
             if len(compared.invalid) > MOST_INVALID:
@@ -74,10 +77,6 @@ def carry_out(compared: LoadComparison, path: Path, programs: Programs, wanted: 
         _look(compared, early=False)
         compared.complete = True
         loop.store()
-
-
-def _later_s(compared: LoadComparison, expected_s: Callable[[], float]) -> float:
-    return expected_s() * ((compared.pairs or 1) - compared.done - 1)
 
 
 def _planned(compared: LoadComparison, wanted: int | None) -> int:
@@ -102,12 +101,8 @@ def _look(compared: LoadComparison, early: bool) -> bool:
         name: LOST_MARGIN if family[name].kind == "requests per right answer" else compared.margin for name in left
     }
     if left:
-        found = (
-            judge.clear(left, margins, compared.alpha, len(family))
-            if early
-            else judge.decide(left, margins, compared.alpha, len(family))
-        )
-        for name, judgement in found.items():
+        rows = (left, margins, compared.alpha, len(family))
+        for name, judgement in (judge.clear(*rows) if early else judge.decide(*rows)).items():
             compared.rows[name].judgement = judgement
     return all(row.judgement or row.reason for row in family.values())
 
@@ -120,19 +115,8 @@ def _pair(compared: LoadComparison, folder: Path, programs: Programs, number: in
     first, second = reversed(sides) if swapped else sides
     results = folder / f"pair-{number:03}"
     own, versus = ([side.scenario, "--server", str(server), *side.flags] for side, server in (first, second))
-    command = [
-        str(programs.load),
-        "pair",
-        *own,
-        "--windows",
-        str(compared.windows),
-        "--results",
-        str(results),
-        "--calibration",
-        str(CALIBRATION),
-        "--",
-        *versus,
-    ]
+    how = ["--windows", str(compared.windows), "--results", str(results), "--calibration", str(CALIBRATION)]
+    command = [str(programs.load), "pair", *own, *how, "--", *versus]
     try:
         lines = _run(command, deadline_s if compared.done else None)
     except (UserError, TimeoutError) as error:
@@ -148,8 +132,8 @@ def _pair(compared: LoadComparison, folder: Path, programs: Programs, number: in
     broken = [f"pair {number + 1}, side {side}: {why}" for side, run in runs if (why := _not_counted(run))]
     if broken:
         compared.invalid += broken[:1]
-        return {}
-    _keep(compared, ordered, number)
+    else:
+        _keep(compared, ordered, number)
     return {}
 
 
@@ -182,11 +166,11 @@ def _rows(a: LoadResult, b: LoadResult) -> dict[str, LoadRow]:
     right answer is another thing on each side."""
     variant, found, pairs = a.scenario.name, {}, list(zip(a.cells, b.cells, strict=False))
     if len(a.cells) == len(b.cells):
+        asked = [run.total.scheduled / run.total.ok for run in (a, b)]
+        cpu_ns = [load_figures.server_cpu_ns(run) or "no clock of the server" for run in (a, b)]
         found = {
-            f"{variant}/requests per right answer": _row(
-                "requests per right answer", None, *(run.total.scheduled / run.total.ok for run in (a, b))
-            ),
-            f"{variant}/server CPU per right answer": _row("server CPU per right answer", None, *map(_cpu_ns, (a, b))),
+            f"{variant}/requests per right answer": _row("requests per right answer", None, *asked),
+            f"{variant}/server CPU per right answer": _row("server CPU per right answer", None, *cpu_ns),
         }
     else:
         named = {cell.operation: cell for cell in b.cells}
@@ -198,7 +182,12 @@ def _rows(a: LoadResult, b: LoadResult) -> dict[str, LoadRow]:
     for ours, theirs in pairs:
         name = ours.operation if ours.operation == theirs.operation else f"{ours.operation} | {theirs.operation}"
         for quantile, kind in QUANTILES.items():
-            found[f"{variant}/{name}/{kind}"] = _quantile(ours, theirs, quantile, kind)
+            # The response time in an open loop, else the service time.
+            figures = (_at(cell.response or cell.service, quantile) for cell in (ours, theirs))
+            row = _row(kind, "response" if ours.response else "service", *figures)
+            if (ours.response is None) != (theirs.response is None):
+                row = LoadRow(kind, None, reason="response time on one side, service time on the other")
+            found[f"{variant}/{name}/{kind}"] = row
     if a.multicasts and b.multicasts:
         came = (a.multicasts.last_lag, b.multicasts.last_lag)
         found |= {
@@ -215,29 +204,9 @@ def _row(
 ) -> LoadRow:
     """Of one pair; words in place of a figure are the reason why there is none."""
     if isinstance(a, str) or isinstance(b, str):
-        return LoadRow(
-            kind,
-            times,
-            reason=" and ".join(
-                f"{words} on side {side}" for side, words in (("A", a), ("B", b)) if isinstance(words, str)
-            ),
-        )
+        reasons = [f"{words} on side {side}" for side, words in (("A", a), ("B", b)) if isinstance(words, str)]
+        return LoadRow(kind, times, reason=" and ".join(reasons))
     return LoadRow(kind, times, [a], [b])
-
-
-def _cpu_ns(run: LoadResult) -> float | str:
-    return load_figures.server_cpu_ns(run) or "no clock of the server"
-
-
-def _quantile(ours: Operation, theirs: Operation, quantile: float, kind: LoadRowKind) -> LoadRow:
-    """Of the response time in an open loop, else of the service time."""
-    if (ours.response is None) != (theirs.response is None):
-        return LoadRow(kind, None, reason="response time on one side, service time on the other")
-    return _row(
-        kind,
-        "response" if ours.response else "service",
-        *(_at(cell.response or cell.service, quantile) for cell in (ours, theirs)),
-    )
 
 
 def _at(times: Statistics | None, quantile: float) -> float | str:
@@ -249,11 +218,8 @@ def _run(command: list[str], limit_s: float | None) -> list[str]:
     """The lines that the load tool prints. It is told of an interrupt, so that it stops its servers."""
     done = processes.captured(command, limit_s=limit_s, ending=processes.STORING)
     if done.returncode not in (0, 1) or not done.stdout:
-        raise UserError(
-            (done.stderr.strip().splitlines() or [f"the load tool ended with code {done.returncode}"])[-1].removeprefix(
-                "load: "
-            )
-        )
+        lines = done.stderr.strip().splitlines() or [f"the load tool ended with code {done.returncode}"]
+        raise UserError(lines[-1].removeprefix("load: "))
     return done.stdout.splitlines()
 
 

@@ -32,7 +32,7 @@ from run_benches.progress import duration
 from run_benches.stats import judge
 from run_benches.store import comparisons, stored_file
 from run_benches.store.comparisons import ComparedRow, ComparedSide, Comparison, ComparisonDesign, Control
-from run_benches.store.runs import Facts
+from run_benches.store.runs import Facts, layer_of
 
 PLAN_SCHEMA = 1
 ALPHA = 0.05
@@ -108,7 +108,11 @@ def compare(request: ComparisonRequest) -> tuple[Comparison, Path] | ComparisonP
             f"{revision_a.name} and {revision_b.name} are the same revision ({revision_a.commit[:9]}): nothing to compare; name another one"
         )
     with alone():
-        affected, left_out = _layers(request, revision_a, revision_b, layers)
+        left_out: dict[str, str] = {}
+        if request.rows:
+            layers = [layer for layer in layers if any(selection.layer_fits(layer, word) for word in request.rows)]
+        elif not request.everything and not request.sets:
+            layers, left_out = revisions.affected(revision_a, revision_b, layers)
         for layer, reason in left_out.items():
             print(f"left out: {layer} ({reason}; --all widens)", file=sys.stderr)
         if request.benches == "own" and any(
@@ -118,7 +122,7 @@ def compare(request: ComparisonRequest) -> tuple[Comparison, Path] | ComparisonP
                 "the sources of the benches differ: each side runs its own (--benches-of A or B: the same on both)",
                 file=sys.stderr,
             )
-        targets = _build(sides, affected)
+        targets = _build(sides, layers)
         if any(target.link is None for built in targets for target in built.values()):
             raise UserError(
                 "no lld, which alone can place code at random, and without that the mere order of functions is called a change: apt-get install lld"
@@ -134,19 +138,15 @@ def compare(request: ComparisonRequest) -> tuple[Comparison, Path] | ComparisonP
 
 def resume(name: str | None, timeout_s: float) -> tuple[Comparison, Path]:
     """Goes on with a comparison that was interrupted, by default the last one."""
-    path = comparisons.find(name) if name else _last_incomplete()
+    interrupted = (path for path in reversed(comparisons.stored()) if not comparisons.load(path).complete)
+    path = comparisons.find(name) if name else next(interrupted, None)
+    if path is None:
+        raise UserError("no comparison was interrupted; there is nothing to resume")
     compared = comparisons.load(path)
     if compared.complete:
         raise UserError(f"{shown(path)} is complete; there is nothing to resume")
     with alone():
         return _go_on(compared, path, timeout_s)
-
-
-def _last_incomplete() -> Path:
-    for path in reversed(comparisons.stored()):
-        if not comparisons.load(path).complete:
-            return path
-    raise UserError("no comparison was interrupted; there is nothing to resume")
 
 
 def more(name: str | None, budget_s: float | None, timeout_s: float) -> tuple[Comparison, Path]:
@@ -231,18 +231,6 @@ def _sides(request: ComparisonRequest, a: Revision, b: Revision) -> tuple[Compar
     return made[0], made[1]
 
 
-def _layers(
-    request: ComparisonRequest, a: Revision, b: Revision, layers: list[str]
-) -> tuple[list[str], dict[str, str]]:
-    """The targets to run, and those that are left out, with the reason."""
-    wanted = [
-        layer for layer in layers if not request.rows or any(selection.layer_fits(layer, word) for word in request.rows)
-    ]
-    if request.rows or request.everything or request.sets:
-        return wanted, {}
-    return revisions.affected(a, b, wanted)
-
-
 def _build(sides: tuple[ComparedSide, ComparedSide], layers: list[str]) -> tuple[Targets, Targets]:
     built = []
     words: tuple[Literal["a", "b"], ...] = ("a", "b")
@@ -280,7 +268,7 @@ def _planned(
     engines = {name: _engines(built, side.settings) for name, built, side in zip("ab", targets, sides, strict=True)}
     if request.sets and engines["a"] == engines["b"]:
         raise UserError(f"{sides[0].name} and {sides[1].name} give the engine the same options: nothing to compare")
-    ids = [id for id in {**facts[0], **facts[1]} if id.partition("/")[0] != SENTINELS]
+    ids = [id for id in {**facts[0], **facts[1]} if layer_of(id) != SENTINELS]
     selection.check_rows(request.rows, ids)
     for side, built in zip(sides, targets, strict=True):
         side.code = {layer: target.code for layer, target in built.items()}
@@ -322,33 +310,24 @@ def _row(
     id: str,
     share: float,
 ) -> ComparedRow:
-    layer = id.partition("/")[0]
+    (a, b), layer = sides, layer_of(id)
     row = ComparedRow("not_run", [], facts[0].get(id) or facts[1][id], share)
     for index, other in ((0, 1), (1, 0)):
         if id not in facts[other]:
             row.state, row.reasons = "one_side", [f"only in {sides[index].name}"]
         elif _work(facts[0].get(id)) != _work(facts[1].get(id)):
-            row.state, row.reasons = (
-                "left_out",
-                [
-                    "its sides do other work, so their times say nothing of each other; the same bench on both: --benches-of A or B"
-                ],
-            )
+            why = "its sides do other work, so their times say nothing of each other; the same bench on both: --benches-of A or B"
+            row.state, row.reasons = "left_out", [why]
+    named = any(word.count("/") > 1 and selection.matches(id, word) for word in request.rows)
     if not selection.chosen(id, request.rows):
         row.state, row.reasons = "left_out", ["not chosen"]
-    elif id.split("/")[2] != COMPARED_SUBJECT and not any(
-        word.count("/") > 1 and selection.matches(id, word) for word in request.rows
-    ):
+    elif id.split("/")[2] != COMPARED_SUBJECT and not named:
         row.state, row.reasons = "left_out", ["runs none of our code; compared where it is named down to its subject"]
     elif row.state == "not_run" and row.facts.background:
         row.state, row.reasons = "left_out", ["its background work does not stop for the turns of a partner"]
     elif row.state == "not_run" and row.facts.workload and not request.rows:
         row.state, row.reasons = "left_out", ["a workload takes seconds to set up; compared where it is named (--rows)"]
-    elif (
-        row.state == "not_run"
-        and sides[0].code[layer] == sides[1].code[layer]
-        and sides[0].settings == sides[1].settings
-    ):
+    elif row.state == "not_run" and a.code[layer] == b.code[layer] and a.settings == b.settings:
         row.state, row.reasons = "identical", ["the code and data that both sides load are the same, byte by byte"]
     return row
 
@@ -374,11 +353,11 @@ def _work(facts: Facts | None) -> list[object]:
 
 def _controls(seed: int, facts: dict[str, Facts], planned: list[str]) -> dict[str, Control]:
     """Every sentinel, and some rows of one thread in different layers."""
-    sentinels = {id: Control("sentinel") for id in facts if id.partition("/")[0] == SENTINELS}
+    sentinels = {id: Control("sentinel") for id in facts if layer_of(id) == SENTINELS}
     by_layer: dict[str, list[str]] = {}
     for id in planned:
         if facts[id].threads == 1:
-            by_layer.setdefault(id.partition("/")[0], []).append(id)
+            by_layer.setdefault(layer_of(id), []).append(id)
     rng = random.Random(f"{seed}:controls")
     layers = rng.sample(sorted(by_layer), min(CONTROL_ROWS, len(by_layer)))
     return sentinels | {rng.choice(by_layer[layer]): Control("row") for layer in layers} if planned else {}
@@ -419,10 +398,8 @@ def _announce(compared: Comparison, facts: dict[str, Facts]) -> Forecast | None:
         )
     undecided = max(1, len(planned) // 4)
     fewest = comparison_run.fewest_pairs(compared.design, undecided)
-    pairs, scatter = (
-        comparison_run.affordable(fewest, (some_s - screen_s) / fewest, budget_s, screen_s),
-        known_scatter(),
-    )
+    pairs = comparison_run.affordable(fewest, (some_s - screen_s) / fewest, budget_s, screen_s)
+    scatter = known_scatter()
     print(
         f"screen: {compared.design.screen_pairs} pairs of each, about {duration(screen_s)}; with fresh pairs of what it leaves open "
         f"{duration(some_s)} if that is a quarter, {duration(all_s)} if it is all"
@@ -453,10 +430,10 @@ def _forecast_s(compared: Comparison, planned: list[str], facts: dict[str, Facts
     design, costs = compared.design, Costs()
     layers: dict[str, list[Facts]] = {}
     for id in planned:
-        layers.setdefault(id.partition("/")[0], []).append(facts[id])
+        layers.setdefault(layer_of(id), []).append(facts[id])
     pair_s = sum(comparison_run.seconds_of(layer, rows, design.turns, costs) for layer, rows in layers.items())
     control_s = sum(
-        comparison_run.seconds_of(id.partition("/")[0], [facts[id]], design.turns, costs) for id in compared.controls
+        comparison_run.seconds_of(layer_of(id), [facts[id]], design.turns, costs) for id in compared.controls
     )
     screen_s = design.screen_pairs * (pair_s + comparison_run.CONTROLS_A_SCREENING * control_s)
     decided = (max(1, len(planned) // 4), len(planned))

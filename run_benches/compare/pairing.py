@@ -165,17 +165,13 @@ def _collect(outcome: PairOutcome, result: broker.TurnsResult, number: int) -> N
     for (id, *_), log in result.rows.items():
         total = any(families.stalled(seen[id]) for seen in outcome.seen if id in seen)
         effect = broker.effect(log, total)
-        a_ns, b_ns = (_operation_ns(log, side, total) for side in (0, 1))
+        # As the effect is made: without the first palindrome, and of all time where stalls are part of the cost.
+        times = [[turn.nanoseconds / log.operations for turn in log.turns[4:] if turn.side == side] for side in (0, 1)]
+        a_ns, b_ns = (statistics.fmean(one) if total else statistics.median(one) for one in times)
         outcome.failures.pop(id, None)
         outcome.points[id] = PairPoint(number, round(effect, 6), round(a_ns, 2), round(b_ns, 2), _unlike(log))
     for failure in result.failures:
         outcome.failures[failure.ids[0]] = jobs.in_one_line(failure.reason)
-
-
-def _operation_ns(log: broker.RowLog, side: int, total: bool) -> float:
-    """As the effect is made: without the first palindrome, and of all time where stalls are part of the cost."""
-    times = [turn.nanoseconds / log.operations for turn in log.turns[4:] if turn.side == side]
-    return statistics.fmean(times) if total else statistics.median(times)
 
 
 def _unlike(log: broker.RowLog) -> list[float] | None:

@@ -90,7 +90,8 @@ def tree(revision: Revision, benches_of: Revision) -> str:
 
 def changed_files(a: Revision, b: Revision) -> list[str]:
     """Every file that differs, by its path in the checkout."""
-    return _names(git("diff", "--name-only", "--no-renames", "-z", a.commit, b.commit))
+    listed = git("diff", "--name-only", "--no-renames", "-z", a.commit, b.commit)
+    return [name for name in listed.split("\0") if name]
 
 
 def affected(a: Revision, b: Revision, layers: list[str]) -> tuple[list[str], dict[str, str]]:
@@ -211,7 +212,3 @@ def _of_baseline(path: Path) -> Revision:
             f"baseline {path.stem} was measured at {tool.commit[:9]}, which is not in this repository: fetch it ({fetch})"
         )
     return Revision(f"baseline {path.stem}", tool.commit, dirty=False)
-
-
-def _names(text: str) -> list[str]:
-    return [name for name in text.split("\0") if name]

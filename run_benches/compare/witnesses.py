@@ -44,8 +44,10 @@ def phrase(judgement: Judgement, witness: Witness | None, facts: Facts) -> str:
         return ""
     tolerance = agreement(facts)
     said = [_instructions(judgement, witness.instructions, tolerance)] if witness.instructions else []
-    counts = {"allocations": witness.allocations, **witness.counters}
-    said += [_counted(name, *sides, tolerance) for name, sides in counts.items() if sides]
+    for name, sides in {"allocations": witness.allocations, **witness.counters}.items():
+        if sides and (done := work(*sides, tolerance)) != "same":
+            counts = " -> ".join(map(figures.count, sides))
+            said.append(f"{'more' if done == 'more' else 'fewer'} {name.replace('_', ' ')}: {counts}")
     return "; ".join(filter(None, said))
 
 
@@ -64,12 +66,6 @@ def _instructions(judgement: Judgement, sides: tuple[float, float], tolerance: f
     explains = counted / judgement.estimate if judgement.verdict in ("slower", "faster") else 1.0
     part = ", which explains only a part" if 0 < explains < 0.5 else ""
     return f"{phrase}{part} (instructions {effects.change(counted)})"
-
-
-def _counted(name: str, a: float, b: float, tolerance: float) -> str:
-    done = work(a, b, tolerance)
-    words = {"more": "more", "less": "fewer"}
-    return "" if done == "same" else f"{words[done]} {name.replace('_', ' ')}: {figures.count(a)} -> {figures.count(b)}"
 
 
 def work(a: float, b: float, tolerance: float) -> Work:

@@ -15,7 +15,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -57,14 +57,6 @@ class _Manifest:
     code: dict[str, str]
 
 
-@dataclass(frozen=True)
-class _Workspace:
-    """The packages and benches of the tree, as cargo tells them."""
-
-    packages: list[str]
-    benches: list[str]
-
-
 def build_side(
     revision: Revision,
     side: Literal["a", "b"],
@@ -77,7 +69,9 @@ def build_side(
     with _only_one():
         tree = revisions.tree(revision, benches_of or revision)
         folder = BUILDS / _key(tree, features)
-        manifest = _kept(folder)
+        manifest: _Manifest | None = None
+        with suppress(OSError, serialization.Malformed):  # then none is kept
+            manifest = serialization.load(_Manifest, folder / "manifest.json")
         if manifest is None or not _wanted(manifest.benches, layers) <= set(manifest.code):
             joined = layers and [*layers, *(manifest.code if manifest else ())]
             manifest = _build(tree, folder, features, joined, f"side {side}, {revision.name}")
@@ -120,16 +114,8 @@ def checkout(tree: str) -> None:
     index = COMPARE_CACHE / "index"
     index.unlink(missing_ok=True)
     repository = revisions.git("rev-parse", "--absolute-git-dir")
-    revisions.git(
-        "read-tree",
-        "--reset",
-        "-u",
-        "--no-sparse-checkout",
-        tree,
-        GIT_DIR=repository,
-        GIT_WORK_TREE=str(TREE),
-        GIT_INDEX_FILE=str(index),
-    )
+    places = {"GIT_DIR": repository, "GIT_WORK_TREE": str(TREE), "GIT_INDEX_FILE": str(index)}
+    revisions.git("read-tree", "--reset", "-u", "--no-sparse-checkout", tree, **places)
     if LOCAL_CARGO_CONFIG.exists():
         (TREE / ".cargo").mkdir(exist_ok=True)
         shutil.copy(LOCAL_CARGO_CONFIG, TREE / ".cargo")
@@ -154,24 +140,17 @@ def _key(tree: str, features: Sequence[str]) -> str:
     return hashlib.sha256("\n".join([tree, *sorted(features), rustc]).encode()).hexdigest()[:12]
 
 
-def _kept(folder: Path) -> _Manifest | None:
-    try:
-        return serialization.load(_Manifest, folder / "manifest.json")
-    except (OSError, serialization.Malformed):
-        return None
-
-
 def _wanted(benches: list[str], layers: Sequence[str] | None) -> set[str]:
     return set(benches) if layers is None else set(benches) & set(layers)
 
 
 def _build(tree: str, folder: Path, features: Sequence[str], layers: Sequence[str] | None, name: str) -> _Manifest:
-    workspace = _clean(tree)
+    benches = _clean(tree)
     shutil.rmtree(folder, ignore_errors=True)
     links = folder / "links"
     links.mkdir(parents=True)
     arguments = [
-        *(f"--bench={layer}" for layer in _wanted(workspace.benches, layers)),
+        *(f"--bench={layer}" for layer in _wanted(benches, layers)),
         *(f"--features={feature}" for feature in features),
     ]
     executables, libraries = build.run_cargo(
@@ -181,21 +160,20 @@ def _build(tree: str, folder: Path, features: Sequence[str], layers: Sequence[st
         shutil.copy(executable, folder / layer)
         (links / executable.name).rename(links / layer)
         relink.keep(links / layer, libraries)
-    manifest = _Manifest(
-        workspace.benches, {layer: elf.loaded(folder / layer) for layer in workspace.benches if layer in executables}
-    )
+    manifest = _Manifest(benches, {layer: elf.loaded(folder / layer) for layer in benches if layer in executables})
     serialization.store(folder / "manifest.json", manifest)
     return manifest
 
 
-def _clean(tree: str) -> _Workspace:
-    """Puts a tree in place whose own packages will be compiled anew."""
+def _clean(tree: str) -> list[str]:
+    """Puts a tree in place whose own packages will be compiled anew; returns its benches, as cargo tells them."""
     toolchain.check(TARGET)
     checkout(tree)
     _copy_rocksdb()
-    workspace = _workspace()
-    _cargo("clean", "--release", *(word for package in workspace.packages for word in ("--package", package)))
-    return workspace
+    packages = json.loads(_cargo("metadata", "--no-deps", "--format-version=1"))["packages"]
+    targets = [target for package in packages for target in package["targets"]]
+    _cargo("clean", "--release", *(word for package in packages for word in ("--package", package["name"])))
+    return [target["name"] for target in targets if "bench" in target["kind"]]
 
 
 def _copy_rocksdb() -> None:
@@ -211,14 +189,6 @@ def _copy_rocksdb() -> None:
             copied = processes.captured(["cp", "-a", "--reflink=auto", theirs / "release" / part, TARGET / "release"])
             if copied.returncode != 0:
                 raise UserError(f"the target folder cannot be copied: {copied.stderr.partition(chr(10))[0]}")
-
-
-def _workspace() -> _Workspace:
-    packages = json.loads(_cargo("metadata", "--no-deps", "--format-version=1"))["packages"]
-    targets = [target for package in packages for target in package["targets"]]
-    return _Workspace(
-        [package["name"] for package in packages], [target["name"] for target in targets if "bench" in target["kind"]]
-    )
 
 
 def _cargo(*words: str) -> str:

@@ -153,16 +153,16 @@ def rounds(server: Server, lakehouse: Lakehouse, stream: str) -> tuple[dict[str,
             for which, one in zip(("least", "median", "most"), sorted(values), strict=True)
         }
     found["bytes of an event in the table"] = round((_table_bytes(lakehouse, stream) - before) / (TIMES * EVENTS), 1)
-    found["bytes of an event in the stream"] = round(_stream_bytes(server, stream) / sent, 1)
+    (stats,) = (one for one in server.ask("GET", "/_stats")[1]["streams"] if one["name"] == stream)
+    found["bytes of an event in the stream"] = round(sum(part["bytes"] for part in stats["partitions"]) / sent, 1)
     sent += _append(server, stream, max(SNAPSHOTS))
     times = _commits(server, lakehouse, stream, max(SNAPSHOTS) * 2)
     for number in SNAPSHOTS:
         around = times[number - number // 10 - TIMES : number]
         found[f"commit with {number} snapshots, ms"] = round(statistics.median(around), 1)
     sent += _append(server, stream, KEPT)
-    found[f"commit with {KEPT} snapshots kept, ms"] = round(
-        statistics.median(_commits(server, lakehouse, stream, KEPT)), 1
-    )
+    times = _commits(server, lakehouse, stream, KEPT)
+    found[f"commit with {KEPT} snapshots kept, ms"] = round(statistics.median(times), 1)
     for every_s, lasting_s in LAGS.items():
         more, lags = _lags(server, lakehouse, stream, every_s, lasting_s)
         sent += more
@@ -178,17 +178,11 @@ def rounds(server: Server, lakehouse: Lakehouse, stream: str) -> tuple[dict[str,
 def _append(server: Server, stream: str, number: int) -> int:
     """Appends so many events, and says how many."""
     for begin in range(0, number, 1000):
-        many = range(begin, min(begin + 1000, number))
-        server.append(
-            stream,
-            [
-                {
-                    "payload": {"n": at, "page": f"/articles/{at % 1000}", "agent": "a browser"},
-                    "key": f"visitor {at % 5000}",
-                }
-                for at in many
-            ],
-        )
+        events = []
+        for at in range(begin, min(begin + 1000, number)):
+            payload = {"n": at, "page": f"/articles/{at % 1000}", "agent": "a browser"}
+            events.append({"payload": payload, "key": f"visitor {at % 5000}"})
+        server.append(stream, events)
     return number
 
 
@@ -214,11 +208,6 @@ def _commits(server: Server, lakehouse: Lakehouse, stream: str, kept: int) -> li
 
 def _table_bytes(lakehouse: Lakehouse, stream: str) -> int:
     return sum(pyiceberg_table(lakehouse, stream).inspect.files()["file_size_in_bytes"].to_pylist())
-
-
-def _stream_bytes(server: Server, stream: str) -> int:
-    (stats,) = (one for one in server.ask("GET", "/_stats")[1]["streams"] if one["name"] == stream)
-    return sum(partition["bytes"] for partition in stats["partitions"])
 
 
 def _lags(server: Server, lakehouse: Lakehouse, stream: str, every_s: int, lasting_s: float) -> tuple[int, list[float]]:

@@ -8,9 +8,9 @@ import json
 import os
 import socket
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,15 +18,13 @@ from urllib.parse import urlsplit
 from run_benches import processes
 from run_benches.errors import UserError
 from run_benches.lake.readers import Content, Lakehouse
+from run_benches.lake.restartable import START_S, Restartable
 from run_benches.places import ROOT
 from run_benches.setup import toolchain
 
 MANIFEST = ROOT / "lake" / "Cargo.toml"
 
 SIGNAL_AT = "STRATA_LAKE_SIGNAL_AT"
-
-START_S = 60
-"""Longer than a server takes to start."""
 
 PAGE = 10_000
 """Events of a read at most."""
@@ -44,28 +42,18 @@ def program() -> Path:
 
 def build() -> None:
     """Builds it; takes minutes the first time."""
-    command = [
-        "cargo",
-        "build",
-        "--release",
-        "--locked",
-        "--manifest-path",
-        str(MANIFEST),
-        "--target-dir",
-        str(target()),
-    ]
-    if processes.call(command, cwd=ROOT, stdout=sys.stderr) != 0:
+    where = ["--manifest-path", str(MANIFEST), "--target-dir", str(target())]
+    if processes.call(["cargo", "build", "--release", "--locked", *where], cwd=ROOT, stdout=sys.stderr) != 0:
         raise UserError("strata-lake does not build")
 
 
 @dataclass
-class Server:
+class Server(Restartable):
     """The server, with one folder and one port over all its starts; or one that is there."""
 
     folder: Path
     schema: str
     port: int = 0
-    process: processes.Process | None = None
 
     @staticmethod
     def at(url: str) -> "Server":
@@ -89,34 +77,10 @@ class Server:
         (self.folder / "schema.graphql").write_text(self.schema, encoding="utf-8")
         ready = self.folder / "ready"
         ready.unlink(missing_ok=True)
-        options = [
-            "--schema",
-            f"{self.folder}/schema.graphql",
-            "--data-dir",
-            f"{self.folder}/data",
-            "--ready-file",
-            str(ready),
-        ]
-        command = [
-            str(toolchain.target_folder() / "release" / "strata"),
-            "serve",
-            "--listen",
-            f"127.0.0.1:{self.port}",
-            *options,
-        ]
-        with (self.folder / "log").open("ab") as log:
-            self.process = processes.start(command, stdout=log, stderr=log)
-        deadline = time.monotonic() + START_S
-        while not ready.exists():
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                raise UserError(f"the server does not start: {processes.last_lines(self.folder / 'log')}")
-            time.sleep(0.02)
-
-    def kill(self) -> None:
-        """Ends it as `kill -9` does."""
-        if self.process:
-            processes.end(self.process, processes.AT_ONCE)
-            self.process = None
+        strata = toolchain.target_folder() / "release" / "strata"
+        files = ["--schema", f"{self.folder}/schema.graphql", "--data-dir", f"{self.folder}/data"]
+        command = [str(strata), "serve", "--listen", f"127.0.0.1:{self.port}", *files, "--ready-file", str(ready)]
+        self.launch("the server", command, ready.exists, 0.02)
 
     def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         """Sends a request; returns the status and the body."""
@@ -143,17 +107,10 @@ class Server:
             raise UserError(f"partition {partition} of {stream} is {status}: {page}")
         return page["lowWatermark"], page["highWatermark"]
 
-    def partitions(self, stream: str) -> int:
-        """The number of partitions."""
-        return next(
-            number
-            for number in range(1, 1_000_000)
-            if self.ask("GET", f"/{stream}?partition={number}&limit=0")[0] != 200
-        )
-
     def events(self, stream: str) -> Iterator[tuple[tuple[int, int], Content]]:
         """All events that are kept: partition and offset, and the content with the payload as the server sends it."""
-        for partition in range(self.partitions(stream)):
+        partitions = next(at for at in count(1) if self.ask("GET", f"/{stream}?partition={at}&limit=0")[0] != 200)
+        for partition in range(partitions):
             after = None
             while True:
                 begin = "" if after is None else f"&from={after}"
@@ -196,15 +153,8 @@ class Copier:
 
     def command(self) -> list[str]:
         """Returns the command as it is typed."""
-        return [
-            str(program()),
-            "--url",
-            self.server.url,
-            "--stream",
-            self.stream,
-            *self.lakehouse.options(),
-            *self.options,
-        ]
+        of_stream = ["--url", self.server.url, "--stream", self.stream]
+        return [str(program()), *of_stream, *self.lakehouse.options(), *self.options]
 
     def environment(self, signal_at: str | None = None) -> dict[str, str]:
         """Its variables: the credential, and at which step it gets which signal."""

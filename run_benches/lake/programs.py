@@ -29,19 +29,15 @@ sys.exit(check.main(readers.read({lakehouse!r}), sys.argv[1:]))
 """
 
 
-def prepare() -> None:
-    """Installs the readers and SeaweedFS, and builds `strata-lake`; what is there already takes seconds."""
-    packages.add_full()
-    copying.build()
-
-
 @contextmanager
 def of(scenarios: Sequence[RunnableScenario]) -> Iterator[dict[str, Path]]:
-    """The programs that scenarios name, each lakehouse new, until the block ends; none where none is named."""
+    """The programs that scenarios name, each lakehouse new, until the block ends; none where none is named. What is
+    installed and built already takes seconds."""
     if not any(scenario.needs_programs for scenario in scenarios):
         yield {}
         return
-    prepare()
+    packages.add_full()
+    copying.build()
     with tempfile.TemporaryDirectory() as name, seaweedfs.running(Path(name) / "seaweedfs") as store:
         folder = Path(name)
         kinds: dict[str, Lakehouse] = {

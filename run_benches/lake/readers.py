@@ -46,16 +46,8 @@ class Rest:
 
     def options(self) -> list[str]:
         """As `strata-lake` takes it."""
-        return [
-            "--catalog",
-            "rest",
-            "--uri",
-            self.uri,
-            "--warehouse",
-            self.warehouse,
-            "--s3-endpoint",
-            self.s3_endpoint,
-        ]
+        catalog = ["--catalog", "rest", "--uri", self.uri]
+        return [*catalog, "--warehouse", self.warehouse, "--s3-endpoint", self.s3_endpoint]
 
     def variables(self) -> dict[str, str]:
         """Returns the variables that `strata-lake` takes from its environment: the credential."""

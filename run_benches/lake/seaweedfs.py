@@ -8,16 +8,14 @@ import json
 import os
 import secrets
 import socket
-import time
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from run_benches import processes
-from run_benches.errors import UserError
+from run_benches.lake.restartable import Restartable
 from run_benches.places import VENV
 
 PROGRAM = VENV / "bin" / "weed"
@@ -25,21 +23,17 @@ PROGRAM = VENV / "bin" / "weed"
 BUCKET = "lake"
 WAREHOUSE = f"s3://{BUCKET}"
 
-START_S = 60
-"""Longer than it takes to be ready."""
-
 PORTS = ("master", "filer", "volume", "s3", "admin", "webdav")
 """Its parts, of which each has a port, and another for gRPC that would be so far above it that it may be taken."""
 
 
 @dataclass
-class SeaweedFs:
+class SeaweedFs(Restartable):
     """A SeaweedFS over a folder; it may be killed and started again, with its ports and its data."""
 
     folder: Path
     ports: dict[str, int] = field(default_factory=dict)
     credential: tuple[str, str] = field(default_factory=lambda: ("lake", secrets.token_hex(16)))
-    process: processes.Process | None = None
 
     @property
     def catalog_uri(self) -> str:
@@ -58,37 +52,22 @@ class SeaweedFs:
             (self.folder / name).mkdir(exist_ok=True)
         if not self.ports:
             names = [f"{part}.port" for part in PORTS] + [f"{part}.port.grpc" for part in PORTS if part != "webdav"]
-            self.ports = dict(zip([*names, "s3.port.iceberg"], _free(len(names) + 1), strict=True))
+            with ExitStack() as held:  # all at once, so that they differ
+                sockets = {name: held.enter_context(socket.socket()) for name in (*names, "s3.port.iceberg")}
+                for one in sockets.values():
+                    one.bind(("127.0.0.1", 0))
+                self.ports = {name: one.getsockname()[1] for name, one in sockets.items()}
             key, secret = self.credential
             actions = ["Admin", "Read", "Write", "List", "Tagging"]
-            identities = {
-                "identities": [
-                    {"name": "lake", "credentials": [{"accessKey": key, "secretKey": secret}], "actions": actions}
-                ]
-            }
-            (self.folder / "s3.json").write_text(json.dumps(identities), encoding="utf-8")
+            user = {"name": "lake", "credentials": [{"accessKey": key, "secretKey": secret}], "actions": actions}
+            (self.folder / "s3.json").write_text(json.dumps({"identities": [user]}), encoding="utf-8")
         options = [f"-{name}={port}" for name, port in self.ports.items()]
         command = [
             str(PROGRAM), "mini", f"-dir={self.folder}/data", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-master.telemetry=false",
             f"-tableBucket={BUCKET}", f"-s3.config={self.folder}/s3.json", "-s3.port.lance=0", *options,
         ]  # fmt: skip
         environment = os.environ | {"TMPDIR": f"{self.folder}/tmp"}
-        with (self.folder / "log").open("ab") as log:
-            self.process = processes.start(command, stdout=log, stderr=log, env=environment)
-        self._wait()
-
-    def kill(self) -> None:
-        """Ends it as a power switch would."""
-        if self.process:
-            processes.end(self.process, processes.AT_ONCE)
-            self.process = None
-
-    def _wait(self) -> None:
-        deadline = time.monotonic() + START_S
-        while not self._answers():
-            if self.process is None or self.process.poll() is not None or time.monotonic() > deadline:
-                raise UserError(f"SeaweedFS does not start: {processes.last_lines(self.folder / 'log')}")
-            time.sleep(0.1)
+        self.launch("SeaweedFS", command, self._answers, 0.1, environment)
 
     def _answers(self) -> bool:
         """Returns whether the catalogue lists the namespaces of the bucket, which is made last."""
@@ -117,15 +96,3 @@ def running(folder: Path) -> Iterator[SeaweedFs]:
         yield store
     finally:
         store.kill()
-
-
-def _free(number: int) -> list[int]:
-    """Ports that nobody has; held all at once, so that they differ."""
-    sockets = [socket.socket() for _ in range(number)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()

@@ -22,7 +22,7 @@ from run_benches.measure.build import Found, Suite
 from run_benches.measure.families import Tuple
 from run_benches.measure.plan import PlannedJob
 from run_benches.places import shown
-from run_benches.store.runs import Design, Facts, Family
+from run_benches.store.runs import Design, Facts, Family, layer_of
 
 KEPT_IN_ENVIRONMENT = (
     "PATH",
@@ -176,7 +176,7 @@ def _one_tuple(context: RunContext, job: PlannedJob, family: Family, deadline_s:
     for id, home in zip(ids, homes, strict=True):
         shutil.rmtree(home, ignore_errors=True)
         home.mkdir(parents=True)
-        suite = context.suites[id.partition("/")[0]]
+        suite = context.suites[layer_of(id)]
         own = _templates(context, suite) | {"STRATA_FACTS_DIR": str(home)}
         sides.append(broker.Lane([str(_linked(context, suite, job.round)), "--bench"], environment_of(own)))
         facts.append(suite.facts.rows[id])

@@ -98,7 +98,7 @@ class Measurement:
         if outcome.lanes:
             _add_tuple(run, job.subject, outcome.lanes)
         if outcome.engine:
-            run.engine[job.subject.partition("/")[0]] = outcome.engine
+            run.engine[runs.layer_of(job.subject)] = outcome.engine
         what = "tuple" if job.kind == "tuple" else "process"
         for id, refusal in outcome.refusals.items():
             self._benches[id].refusals.append(f"{what} {job.round + 1}: {refusal}")

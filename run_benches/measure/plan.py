@@ -177,12 +177,12 @@ def make(
     for bench in benches.values() if not effort.processes else ():
         if bench.family is None and not bench.reasons:
             bench.reasons.append(OUT_OF_REACH)
-    cells = [Cell("time", id.partition("/")[0], id) for id in benches]
-    cells += [Cell("ratio", id.partition("/")[0], id) for id in ratios]
-    cells += [Cell("family", name.partition("/")[0], name) for name in found]
+    cells = [Cell("time", layer_of(id), id) for id in benches]
+    cells += [Cell("ratio", layer_of(id), id) for id in ratios]
+    cells += [Cell("family", layer_of(name), name) for name in found]
     cells += [Cell("sentinel", SENTINELS, id) for id in sentinels]
     sizes = (effort.processes, SAMPLE_SIZE, WARM_UP_S, MEASUREMENT_S, estimates.FEWEST_TUPLES, LANE_S)
-    linked_anew = all(suites[id.partition("/")[0]].link for family in found.values() for id in family.rows)
+    linked_anew = all(suites[layer_of(id)].link for family in found.values() for id in family.rows)
     design = Design(
         seed,
         *sizes,
@@ -318,7 +318,7 @@ def timeable(design: Design, benches: dict[str, Bench], number: int) -> dict[str
     """The rows without a partner that a process of a layer measures in the round `number`."""
     layers: dict[str, list[str]] = {}
     for id, bench in benches.items():
-        layer = id.partition("/")[0]
+        layer = layer_of(id)
         processes = (
             design.sentinel_processes
             if layer == SENTINELS

@@ -23,6 +23,7 @@ from run_benches.render.section import Section
 from run_benches.stats import estimates, judge
 from run_benches.stats.judge import AllocationVerdict, Judgement, Verdict
 from run_benches.store.comparisons import Allocations, ComparedRow, ComparedSide, Comparison, Control
+from run_benches.store.runs import layer_of
 
 VERDICTS: tuple[Verdict, ...] = ("slower", "faster", "same", "can't tell")
 
@@ -178,7 +179,7 @@ def sections(comparison: Comparison, path: Path | None = None) -> Iterator[Secti
         body = []
         for id, one in _allocating(comparison, counted):
             change = f"{figures.count(one.a)} -> {figures.count(one.b)}"
-            body.append([id, id.partition("/")[0], change, figures.count(one.at_most)])
+            body.append([id, layer_of(id), change, figures.count(one.at_most)])
         if body:
             why = "their limit was passed, which ends a process, so these rows have no times"
             yield Section(counted, [why], COUNTED_COLUMNS, body)
@@ -264,7 +265,7 @@ def _unjudged(comparison: Comparison) -> Iterator[list[str]]:
     groups: dict[tuple[str, str, str], list[str]] = {}
     for id, row in comparison.rows.items():
         if _end(row) not in (*VERDICTS, *ALLOCATION_VERDICTS):
-            groups.setdefault((id.partition("/")[0], _end(row), "; ".join(row.reasons)), []).append(id)
+            groups.setdefault((layer_of(id), _end(row), "; ".join(row.reasons)), []).append(id)
     for (layer, end, why), ids in groups.items():
         yield [ids[0] if len(ids) == 1 else layer, str(len(ids)), end, why]
     for layer, why in comparison.left_out.items():

@@ -16,6 +16,7 @@ from run_benches.errors import Exit
 from run_benches.progress import duration
 from run_benches.render import bottlenecks, cells, crud, macro, page_layer, scaling, terminal
 from run_benches.render.section import Section
+from run_benches.store.runs import layer_of
 
 
 def text(found: Findings) -> str:
@@ -57,7 +58,7 @@ def _troubles(found: Findings) -> Iterator[str]:
     for one in found.outcomes:
         if one.state != "ran" and one.reasons:
             kind = one.kind if one.kind in ("ratio", "family") else "row"
-            layer, reason = one.id.partition("/")[0], absence(one.state, one.reasons)
+            layer, reason = layer_of(one.id), absence(one.state, one.reasons)
             told.setdefault((kind, layer, reason), []).append(one.id)
     for (kind, layer, reason), ids in told.items():
         if len(ids) > MANY:
