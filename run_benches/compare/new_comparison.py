@@ -312,12 +312,12 @@ def _row(
 ) -> ComparedRow:
     (a, b), layer = sides, layer_of(id)
     row = ComparedRow("not_run", [], facts[0].get(id) or facts[1][id], share)
-    for index, other in ((0, 1), (1, 0)):
-        if id not in facts[other]:
-            row.state, row.reasons = "one_side", [f"only in {sides[index].name}"]
-        elif _work(facts[0].get(id)) != _work(facts[1].get(id)):
-            why = "its sides do other work, so their times say nothing of each other; the same bench on both: --benches-of A or B"
-            row.state, row.reasons = "left_out", [why]
+    only = [side.name for side, others in zip(sides, reversed(facts), strict=True) if id not in others]
+    if only:
+        row.state, row.reasons = "one_side", [f"only in {only[0]}"]
+    elif _work(facts[0][id]) != _work(facts[1][id]):
+        why = "its sides do other work, so their times say nothing of each other; the same bench on both: --benches-of A or B"
+        row.state, row.reasons = "left_out", [why]
     named = any(word.count("/") > 1 and selection.matches(id, word) for word in request.rows)
     if not selection.chosen(id, request.rows):
         row.state, row.reasons = "left_out", ["not chosen"]
@@ -332,10 +332,10 @@ def _row(
     return row
 
 
-def _work(facts: Facts | None) -> list[object]:
+def _work(facts: Facts) -> list[object]:
     """Returns the facts that must agree before two times may be compared."""
     return [
-        getattr(facts, name, None)
+        getattr(facts, name)
         for name in (
             "op",
             "unit",

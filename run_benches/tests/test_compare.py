@@ -356,6 +356,14 @@ def test_a_budget_that_is_too_small_is_refused_before_it_is_spent(project: Works
     assert done.returncode == 2 and "a larger --budget" in done.stderr
 
 
+def test_a_row_that_one_side_alone_has_is_said_to_be_of_that_side() -> None:
+    sides = ComparedSide("a", "1", False, "1"), ComparedSide("b", "2", False, "2")
+    facts = {"storage/get/strata/one": Facts("gets", "records", 1, 1)}
+    for index, of_sides in enumerate(((facts, {}), ({}, facts))):
+        row = new_comparison._row(new_comparison.ComparisonRequest(), sides, of_sides, "storage/get/strata/one", 0.02)
+        assert (row.state, row.reasons) == ("one_side", [f"only in {sides[index].name}"])
+
+
 def test_workloads_are_compared_where_they_are_named_and_those_with_a_background_never() -> None:
     sides = (
         ComparedSide("a", "1", False, "1", code={"macro": "x"}),
