@@ -15,7 +15,7 @@ use crate::transaction;
 
 /// An open database. Clones share it, and the last one that goes closes it. All methods may be called from any thread, and block: reads and
 /// queries while data comes from the disk, writes besides while the log is written or another thread has a record locked. In an async
-/// program call them where blocking is allowed (`spawn_blocking`).
+/// program call them, and drop views, where blocking is allowed (`spawn_blocking`).
 ///
 /// When a verb returns, its write is in the log and survives the end of the process; in a table with `@table(durability: "strong")` also
 /// that of the machine. Each verb is `Invalid` if a table or a stream is not one of this database.

@@ -164,6 +164,14 @@ fn a_connection_that_the_database_has_closed_is_used_by_nobody() -> Result<()> {
         run_as_others(&broker, sql).expect("it answers");
         assert!(database.read(table, "a")?.is_some(), "{round}");
     }
+    let are_left = "SELECT FROM pg_stat_activity WHERE application_name LIKE 'strata %'";
+    let until_none = format!(
+        "DO $$ BEGIN WHILE EXISTS ({are_left}) LOOP PERFORM pg_sleep(0.01), pg_stat_clear_snapshot(); END LOOP; END $$"
+    );
+    for sql in ["ALTER SYSTEM SET idle_session_timeout = '50ms'", "SELECT pg_reload_conf()", &until_none] {
+        run_as_others(&broker, sql).expect("it answers");
+    }
+    assert!(database.read(table, "a")?.is_some(), "it was idle for too long");
     Ok(())
 }
 

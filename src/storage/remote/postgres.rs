@@ -6,8 +6,8 @@
 //! that is depended on and absent is inserted and deleted again, which conflicts with whoever inserts it. A batch for which nothing was
 //! read is written at READ COMMITTED, which waits for others and never fails for them.
 //!
-//! Each commit locks in the same order: keys that are there, ranges that it deletes, then keys that are not there, each in the order of the
-//! keys. Else two would wait for each other until PostgreSQL ends one of them, a second later.
+//! Each commit locks in the same order: keys that are there, ranges that it deletes, keys that must not be there, then all others, each in
+//! the order of the keys. Else two would wait for each other until PostgreSQL ends one of them, a second later.
 //!
 //! A snapshot is a transaction that only reads, on a connection of its own. Its sequence number is the oldest transaction that it does not
 //! see, less one: all with smaller numbers have ended, and are seen.
@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use futures_util::future::{join, join_all};
 use tokio_postgres::Row;
-use tokio_postgres::error::SqlState;
+use tokio_postgres::error::{DbError, Severity, SqlState};
 use uuid::Uuid;
 
 use self::connection::{ANSWERED_WITHIN, Backend, Connection, Lease, Pool};
@@ -384,10 +384,10 @@ fn is_race(error: &tokio_postgres::Error) -> bool {
     error.code().is_some_and(|code| races.contains(code))
 }
 
-/// Returns whether the connection is lost.
+/// Returns whether the connection is lost: it says nothing, or FATAL.
 fn is_gone(error: &tokio_postgres::Error) -> bool {
-    let ended = [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN];
-    error.code().is_none_or(|code| ended.contains(code))
+    let severity = error.as_db_error().map(DbError::parsed_severity);
+    severity.is_none_or(|severity| matches!(severity, Some(Severity::Fatal | Severity::Panic)))
 }
 
 /// Returns the error of a read in a transaction: nothing was written, so one that has lost its connection, or raced, is run again.

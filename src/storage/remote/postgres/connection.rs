@@ -2,11 +2,13 @@
 
 use std::cell::Cell;
 use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Config, Statement};
 use uuid::Uuid;
@@ -51,8 +53,12 @@ struct Runtime(Option<tokio::runtime::Runtime>);
 
 impl Runtime {
     fn new() -> Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| Error::storage("cannot open a connection to the database", error))?;
+        Self::of(tokio::runtime::Builder::new_current_thread().enable_all())
+    }
+
+    fn of(builder: &mut tokio::runtime::Builder) -> Result<Self> {
+        let runtime =
+            builder.build().map_err(|error| busy_because(&format!("no connection can be opened: {error}")))?;
         Ok(Self(Some(runtime)))
     }
 
@@ -139,17 +145,17 @@ pub struct Pool {
     table: String,
     pub name: String,
     idle: Mutex<Vec<Connection>>,
-    /// How many more may be in use.
-    free: Mutex<usize>,
-    freed: Condvar,
+    permits: Arc<Semaphore>,
     fence: OnceLock<Vec<u8>>,
 }
 
 /// A connection in use. It is closed unless it is given back.
 pub struct Lease {
     connection: Option<Connection>,
+    /// Set by an answer that did not come, or said that there will be no other.
+    is_lost: AtomicBool,
     pool: Arc<Pool>,
-    is_counted: bool,
+    _permit: Option<OwnedSemaphorePermit>,
     _held: Held,
 }
 
@@ -178,8 +184,7 @@ impl Pool {
             table: format!("\"strata_{}\"", url.table),
             name: name_of(server),
             idle: Mutex::default(),
-            free: Mutex::new(url.connections),
-            freed: Condvar::new(),
+            permits: Arc::new(Semaphore::new(url.connections)),
             fence: OnceLock::new(),
         })
     }
@@ -224,17 +229,10 @@ impl Pool {
     pub fn take(self: &Arc<Self>) -> Result<Lease> {
         let held = HELD.with(Arc::clone);
         // Those of the thread itself and of this call.
-        let is_counted = !(COMES_FIRST.get() || Arc::strong_count(&held) > 2);
-        if is_counted {
-            let mut free = self.free.lock();
-            if self.freed.wait_while_for(&mut free, |free| *free == 0, ANSWERED_WITHIN).timed_out() {
-                return Err(busy_because("all connections of this server are in use (connections in its URL)"));
-            }
-            *free -= 1;
-        }
-        let mut lease = Lease { connection: None, pool: Arc::clone(self), is_counted, _held: held };
+        let comes_first = COMES_FIRST.get() || Arc::strong_count(&held) > 2;
+        let permit = if comes_first { None } else { Some(self.permit()?) };
         let idle = self.idle.lock().pop();
-        lease.connection = Some(match idle {
+        let connection = match idle {
             Some(connection) => connection,
             None => {
                 let limit = ANSWERED_WITHIN + CONNECTED_WITHIN * self.config.get_hosts().len() as u32;
@@ -242,8 +240,23 @@ impl Pool {
                 let (client, backend, statements) = runtime.wait_for(limit, self.connect())?;
                 Connection { client, backend, statements, runtime }
             }
-        });
-        Ok(lease)
+        };
+        let (connection, pool) = (Some(connection), Arc::clone(self));
+        Ok(Lease { connection, is_lost: AtomicBool::new(false), pool, _permit: permit, _held: held })
+    }
+
+    /// Waits for a permit, after those who waited before.
+    fn permit(&self) -> Result<OwnedSemaphorePermit> {
+        if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
+            return Ok(permit);
+        }
+        let timer = Runtime::of(tokio::runtime::Builder::new_current_thread().enable_time())?;
+        let permit = Arc::clone(&self.permits).acquire_owned();
+        let permit = timer.run(async { tokio::time::timeout(ANSWERED_WITHIN, permit).await });
+        permit
+            .ok()
+            .and_then(std::result::Result::ok)
+            .ok_or_else(|| busy_because("all connections of this server are in use (connections in its URL)"))
     }
 
     /// Opens a connection, which the runtime of the caller drives.
@@ -352,30 +365,25 @@ impl Lease {
         };
         // Those that nobody uses are of the same database.
         self.pool.idle.lock().clear();
+        self.is_lost.store(true, Ordering::Relaxed);
         Err(failure)
     }
 
     /// Sends ROLLBACK, for whose answer nobody waits, and gives the connection back.
     pub fn roll_back(self) {
-        let sent = self.client.batch_execute("ROLLBACK");
-        // Queued, then written by the task of the connection.
-        self.runtime.run(async { tokio::select!(biased; _ = sent => {}, () = tokio::task::yield_now() => {}) });
+        if !self.is_lost.load(Ordering::Relaxed) {
+            let sent = self.client.batch_execute("ROLLBACK");
+            // Queued, then written by the task of the connection.
+            self.runtime.run(async { tokio::select!(biased; _ = sent => {}, () = tokio::task::yield_now() => {}) });
+        }
         self.give_back();
     }
 
-    /// Gives the connection back, on which nothing is under way.
+    /// Gives the connection back, on which nothing is under way but a ROLLBACK, unless it is lost.
     pub fn give_back(mut self) {
-        if let Some(connection) = self.connection.take().filter(|connection| !connection.client.is_closed()) {
+        let is_lost = self.is_lost.load(Ordering::Relaxed) || self.client.is_closed();
+        if let Some(connection) = self.connection.take().filter(|_| !is_lost) {
             self.pool.idle.lock().push(connection);
-        }
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        if self.is_counted {
-            *self.pool.free.lock() += 1;
-            self.pool.freed.notify_one();
         }
     }
 }
