@@ -34,7 +34,7 @@ pub enum Work {
 }
 
 /// A request with its body, of which no part is decoded twice. The call stays on its thread, and another one decodes the body again: what
-/// waits for a thread is counted by the bytes of its body, and variables take tens of times as much once they are decoded.
+/// waits for a thread is counted by the bytes of its body, and variables take many times as much once they are decoded.
 pub struct Call<'c> {
     route: &'c Route<'c>,
     body: &'c [u8],
