@@ -39,8 +39,8 @@ pub struct Backend {
     pub started: i64,
 }
 
-/// A connection. The thread that waits for an answer reads from the socket itself: with a thread that reads for others, a request of 20 us
-/// takes 7 us more, in which one thread wakes another.
+/// A connection. The thread that waits for an answer reads from the socket itself: with a thread that reads for others, each request would
+/// also take the time in which one thread wakes another, a good part of a short one.
 pub struct Connection {
     pub client: Client,
     pub backend: Backend,
