@@ -1,7 +1,6 @@
-"""The figures of a stored load test, as values: what was not run, CPU a request, the load that was offered over time.
+"""The figures of one result of a load test, as values: CPU a request, quantiles, the load that was offered over time.
 
-Why apart from the page: the same figures stand on the page, in its pictures and in the performance document, and are
-formed once.
+Why apart from the findings: what compares two servers under load forms the same figures of each of its windows.
 """
 
 from collections.abc import Sequence
@@ -9,37 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from run_benches.analysis import figures
-from run_benches.store.loads import Curves, Declared, LoadResult, LoadRun, LoadStage, Statistics, Window
-
-
-@dataclass(frozen=True)
-class Measured:
-    """A scenario that has figures: its results, of which each repeat is of processes of its own. Where one window is
-    described, in curves and tables, it is the first's."""
-
-    name: str
-    curves: Curves
-    results: list[LoadResult]
-
-    @property
-    def first(self) -> LoadResult:
-        """The first repeat, or the only run."""
-        return self.results[0]
-
-
-def measured(run: LoadRun) -> list[Measured]:
-    """Every scenario that has figures, in the order of the run."""
-    found: dict[str, Measured] = {}
-    for name, cell in run.scenarios.items():
-        if result := cell.read():
-            shared = shared_name(name, result)
-            found.setdefault(shared, Measured(shared, cell.curves, [])).results.append(result)
-    return list(found.values())
-
-
-def shared_name(name: str, result: LoadResult | None) -> str:
-    """The name that all repeats of a scenario share, by the one that a run has given to one of them."""
-    return name.removesuffix(f"-repeat-{result.scenario.repeat}") if result else name
+from run_benches.store.loads import Declared, LoadResult, LoadStage, Statistics, Window
 
 
 @dataclass(frozen=True)
@@ -48,22 +17,6 @@ class RatePoint:
 
     second: float
     rate: float
-
-
-def not_run(run: LoadRun) -> list[tuple[str, str]]:
-    """Every planned scenario and operation without figures, and why."""
-    found: list[tuple[str, str]] = []
-    for name, cell in run.scenarios.items():
-        result = cell.read()
-        if result is None:
-            found.append((name, "; ".join(cell.reasons) or "no reason was stored"))
-            continue
-        found += [
-            (f"{name}: {operation.operation}", operation.reason or "no reason was stored")
-            for operation in result.cells
-            if operation.state != "ran"
-        ]
-    return found
 
 
 def server_cpu_ns(result: LoadResult) -> float | None:

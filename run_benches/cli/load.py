@@ -9,14 +9,14 @@ import sys
 from pathlib import Path
 
 from run_benches import files, processes, serialization
-from run_benches.analysis import figures, load_figures
+from run_benches.analysis.load_findings import LoadFindings
 from run_benches.cli import load_compare, stored
 from run_benches.errors import Exit, UserError
 from run_benches.lake import programs as lake_programs
 from run_benches.measure import build, load_run
 from run_benches.places import CALIBRATION, RUNS, shown
 from run_benches.progress import duration
-from run_benches.render import terminal
+from run_benches.render import load_report, terminal
 from run_benches.store import load_comparisons, loads, stored_file
 from run_benches.store.loads import LoadRun
 
@@ -79,26 +79,8 @@ def _printed(run: LoadRun, path: Path, as_json: bool) -> int:
     if as_json:
         print(serialization.text(run), end="")
         return _code(run)
-    body = []
-    for name, cell in run.scenarios.items():
-        found, why = cell.read(), "; ".join(cell.reasons)
-        if found is None:
-            body.append([name, cell.state.replace("_", " "), "", "", "", why])
-            continue
-        each = load_figures.server_cpu_ns(found)
-        body.append(
-            [
-                name,
-                found.validity.replace("_", " "),
-                load_figures.throughput(found),
-                figures.time(each) if each else "",
-                ", ".join(judged.outcome.replace("_", " ") for judged in found.objectives),
-                why,
-            ]
-        )
-    columns = ["scenario", "state", "ok/s>", "server CPU per right answer>", "objectives", "why"]
-    print(terminal.table("load tests", columns, body))
-    print(f"stored as {shown(path)}")
+    told = terminal.sections([load_report.on_terminal(LoadFindings.of(run))])
+    print(*told, f"stored as {shown(path)}", sep="\n")
     return _code(run)
 
 
@@ -109,13 +91,13 @@ def _code(run: LoadRun) -> int:
 
 def _report(path: Path, output: Path | None) -> Exit:
     """The page of a stored load test as one HTML file; says where it is."""
-    from run_benches.render import load_page, load_pictures, report
+    from run_benches.render import load_pictures, report
 
-    run = loads.load(path)
-    drawn = load_pictures.pictures(run)
+    tested = LoadFindings.of(loads.load(path))
+    drawn = load_pictures.pictures(tested)
     file = output or RUNS / path.stem / "load-report.html"
     (files.write if output else files.replace)(
-        file, report.page(load_page.page(run, drawn), {picture.file: picture.svg() for picture in drawn})
+        file, report.page(load_report.page(tested, drawn), {picture.file: picture.svg() for picture in drawn})
     )
     print(
         f"wrote {shown(file)} from {shown(path)}: one file, to be opened in a browser",

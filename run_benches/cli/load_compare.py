@@ -99,9 +99,7 @@ def printed(compared: LoadComparison, path: Path, as_json: bool) -> Exit:
     if as_json:
         print(serialization.text(compared), end="")
     else:
-        told = report.section(compared)
-        print(terminal.table(told.title, told.columns, told.body))
-        print("\n".join([*told.sentences, f"stored as {shown(path)}"]))
+        print(*terminal.sections([report.section(compared)]), f"stored as {shown(path)}", sep="\n")
     if len(compared.invalid) > load_comparison.MOST_INVALID:
         print("too many pairs were invalid, so nothing was judged", file=sys.stderr)
         return Exit.ERROR

@@ -9,28 +9,27 @@ import sys
 import urllib.parse
 import urllib.request
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from run_benches import files
+from run_benches.analysis.load_findings import LoadFindings
 from run_benches.cli import serving
 from run_benches.errors import UserError
 from run_benches.measure import build
 from run_benches.places import shown
-from run_benches.render import document, load_page, load_pictures, report, screenshots
+from run_benches.render import document, load_pictures, load_report, report, screenshots
 from run_benches.render.screenshots import Screenshot
 from run_benches.setup import browser
 from run_benches.setup.browser import Tab
-from run_benches.store import loads
 
 
 def take() -> None:
     """Takes those that are not of the present pages; says which."""
     found: list[tuple[Screenshot, Callable[[Screenshot], bytes]]] = [(screenshots.console(), _console)]
-    if page := screenshots.of_load_page(
-        loads.load_set(document.load_reference()) if document.load_reference().exists() else {}
-    ):
-        found.append((page, _page))
+    if tested := document.load_tests().get(screenshots.SCENARIO):
+        found.append((screenshots.of_load_page(tested), partial(_page, tested)))
     for picture, taken in found:
         if picture.fault():
             files.replace(screenshots.FOLDER / picture.file, picture.sealed(taken(picture)))
@@ -53,13 +52,12 @@ def _console(picture: Screenshot) -> bytes:
         return _taken(picture, show)
 
 
-def _page(picture: Screenshot) -> bytes:
+def _page(tested: LoadFindings, picture: Screenshot) -> bytes:
     with TemporaryDirectory() as folder:
         file = Path(folder) / "page.html"
-        run = loads.load_set(document.load_reference())[screenshots.SCENARIO]
-        drawn = load_pictures.pictures(run)
+        drawn = load_pictures.pictures(tested)
         file.write_text(
-            report.page(load_page.page(run, drawn), {picture.file: picture.svg() for picture in drawn}),
+            report.page(load_report.page(tested, drawn), {picture.file: picture.svg() for picture in drawn}),
             encoding="utf-8",
         )
 

@@ -28,8 +28,9 @@ from itertools import zip_longest
 from pathlib import Path
 
 from run_benches import files, places, repository, serialization
-from run_benches.analysis import figures
+from run_benches.analysis import figures, load_findings
 from run_benches.analysis.findings import Findings
+from run_benches.analysis.load_findings import LoadFindings
 from run_benches.calibrate.error_rates import ErrorRates
 from run_benches.errors import Exit, UserError
 from run_benches.measure import provenance
@@ -50,7 +51,6 @@ from run_benches.render.source import PICTURES, folder_of, marked
 from run_benches.store import fingerprint, load_comparisons, loads, pool, runs
 from run_benches.store.fingerprint import Parts
 from run_benches.store.load_comparisons import LoadComparison
-from run_benches.store.loads import LoadRun
 
 PAGE = places.ROOT / "docs" / MAIN
 README = places.ROOT / "README.md"
@@ -64,6 +64,12 @@ def reference() -> Path:
 def load_reference() -> Path:
     """The same of load tests."""
     return _set(places.LOAD_REFERENCE)
+
+
+def load_tests() -> dict[str, LoadFindings]:
+    """The load test of each scenario of the committed pages."""
+    stored = loads.load_set(load_reference()) if load_reference().exists() else {}
+    return {scenario: LoadFindings.of(run) for scenario, run in stored.items()}
 
 
 def _set(folder: Path) -> Path:
@@ -110,7 +116,7 @@ def contents(
     and their pictures."""
     found, calibration = Findings.of(runs.load(source), runs.load_set(source)), _calibration(calibrated)
     is_reference = _is_reference(source)
-    tested = loads.load_set(load_reference()) if is_reference and load_reference().exists() else {}
+    tested = load_tests() if is_reference else {}
     compared = {path.stem: load_comparisons.load(path) for path in load_comparisons.kept()} if is_reference else {}
     blind = [check.rule for check in found.checks if check.is_blind] if len(found.of_each_machine) == 1 else []
     if blind:
@@ -120,7 +126,7 @@ def contents(
     drawn = [
         *pictures(found).values(),
         *(calibration_pictures.pictures(calibration) if calibration else []),
-        *(load_pictures.pictures(loads.together(tested)) if tested else []),
+        *(load_pictures.pictures(load_findings.together(tested)) if tested else []),
     ]
     sources = [
         source,
@@ -134,14 +140,14 @@ def contents(
 
 def _screenshots() -> list[Screenshot]:
     """The pictures of pages that the documents show."""
-    page = screenshots.of_load_page(loads.load_set(load_reference()) if load_reference().exists() else {})
-    return [screenshots.console(), *([page] if page else [])]
+    tested = load_tests().get(screenshots.SCENARIO)
+    return [screenshots.console(), *([screenshots.of_load_page(tested)] if tested else [])]
 
 
 def _stale(
     parts: Mapping[str, Findings],
     calibration: ErrorRates | None,
-    tested: Mapping[str, LoadRun],
+    tested: Mapping[str, LoadFindings],
     compared: Mapping[str, LoadComparison],
 ) -> dict[str, bool | None]:
     """Returns whether they speak of sources that have changed since, by the names that `Source` says; nothing where

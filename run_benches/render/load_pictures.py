@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from run_benches.analysis import figures, load_figures
-from run_benches.analysis.load_figures import Measured, RatePoint
+from run_benches.analysis.load_figures import RatePoint
+from run_benches.analysis.load_findings import LoadFindings, Measured
 from run_benches.render.pictures import BLUE, INK, ORANGE, PALE, RED, SERIES, Picture, canvas, logarithmic, room
-from run_benches.store.loads import Cpu, LoadResult, LoadRun, Quantile
+from run_benches.store.loads import Cpu, LoadResult, Quantile
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,12 +47,12 @@ class _Used:
     words: str
 
 
-def pictures(run: LoadRun) -> list[Picture]:
+def pictures(tested: LoadFindings) -> list[Picture]:
     """Those of every scenario that has figures, and the CPU of all."""
     found: list[Picture] = []
-    for number, one in enumerate(load_figures.measured(run), start=1):
+    for number, one in enumerate(tested.measured, start=1):
         found += [picture for picture in (curves(number, one), over_time(number, one.name, one.first)) if picture]
-    used = cpu(run)
+    used = cpu(tested)
     return found + ([used] if used else [])
 
 
@@ -88,9 +89,9 @@ def over_time(number: int, name: str, result: LoadResult) -> Picture | None:
     return Picture(f"load-{number}-time", alt, _OverTime(ok, lost, offered), _draw_over_time) if ok else None
 
 
-def cpu(run: LoadRun) -> Picture | None:
+def cpu(tested: LoadFindings) -> Picture | None:
     """Both sides' share of one processor over each window."""
-    used = [used for one in load_figures.measured(run) for used in _used(one.name, one.first)]
+    used = [used for one in tested.measured for used in _used(one.name, one.first)]
     alt = "CPU of client and server over the window of each scenario, as a share of one processor: user and system."
     return Picture("load-cpu", alt, used, _draw_cpu) if used else None
 

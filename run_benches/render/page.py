@@ -19,6 +19,7 @@ from run_benches import places
 from run_benches.analysis import figures, series, workloads
 from run_benches.analysis.findings import Findings
 from run_benches.analysis.held import counted_goals
+from run_benches.analysis.load_findings import LoadFindings
 from run_benches.analysis.row import ACROSS, LAYERS, house_order
 from run_benches.calibrate.error_rates import ErrorRates
 from run_benches.measure.layers import header
@@ -43,7 +44,6 @@ from run_benches.render import (
 from run_benches.render.gallery import pictures
 from run_benches.render.source import Address, Source, machine_words, marked
 from run_benches.store.load_comparisons import LoadComparison
-from run_benches.store.loads import LoadRun
 
 MOST_LINES = 300
 """Of the main page; a test counts them, and so does `document --check`."""
@@ -62,7 +62,7 @@ def render(
     calibration: ErrorRates | None,
     main: str = MAIN,
     stale: Mapping[str, bool | None] = {},
-    loads: Mapping[str, LoadRun] = {},
+    loads: Mapping[str, LoadFindings] = {},
     compared: Mapping[str, LoadComparison] = {},
 ) -> dict[str, str]:
     """All pages, by their place from where the main page lies; that comes first. `headers` are the words of each bench

@@ -36,10 +36,9 @@ def page(source: Source) -> list[str]:
     if run is None:
         return [f"# {NAME}", "", _WORDS, "", *marked(NAME, "no stored load test", [figures.NOT_MEASURED])]
     checks: dict[str, dict[str, Checked]] = {}
-    for name, cell in run.scenarios.items():
-        result = cell.read()
-        for check in result.checks if result else []:
-            checks.setdefault(check.name, {})[name.removeprefix(f"{SCENARIO}-")] = check
+    for one in run.outcomes:
+        for check in one.result.checks if one.result else []:
+            checks.setdefault(check.name, {})[one.name.removeprefix(f"{SCENARIO}-")] = check
     lines: list[str] = []
     for name, of in checks.items():
         # Side by side for each catalogue; of one that failed, why.

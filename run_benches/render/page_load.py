@@ -8,10 +8,9 @@ document is of benches inside one process. Side by side they stand in one table,
 from collections.abc import Sequence
 
 from run_benches.analysis import figures, load_findings
-from run_benches.render import load_comparison_report, load_page, load_pictures, markdown, page_ladder
+from run_benches.analysis.load_findings import LoadFindings
+from run_benches.render import load_comparison_report, load_pictures, load_report, markdown, page_ladder
 from run_benches.render.source import Source, Stored, marked, origin, told_by
-from run_benches.store import loads
-from run_benches.store.loads import LoadRun
 
 NAME = "load"
 
@@ -38,12 +37,12 @@ def page(source: Source) -> list[str]:
     head, turns = [f"# {NAME}", "", _WORDS, ""], _turns(source)
     if not source.loads:
         return [*head, *marked(NAME, "no stored load test", [figures.NOT_MEASURED]), *turns]
-    load, measured = loads.together(source.loads), list(source.loads.values())
+    found, measured = load_findings.together(source.loads), list(source.loads.values())
     blocks = [
-        *_block(measured, "limits", _limits(load)),
+        *_block(measured, "limits", _limits(found)),
         *turns,
         *_block(measured, "micro against load", _beside(source)),
-        *_block(measured, NAME, load_page.body(load, load_pictures.pictures(load))),
+        *_block(measured, NAME, load_report.body(found, load_pictures.pictures(found))),
     ]
     return [*head, *blocks]
 
@@ -74,7 +73,7 @@ def _block(measured: Sequence[Stored], name: str, lines: list[str]) -> list[str]
     return marked(name, origin(measured), lines) if lines else []
 
 
-def _limits(load: LoadRun) -> list[str]:
+def _limits(found: LoadFindings) -> list[str]:
     columns = [
         "scenario",
         "limited by",
@@ -84,7 +83,7 @@ def _limits(load: LoadRun) -> list[str]:
         "client thread, used or ready, of a processor>",
     ]
     body = []
-    for one in load_findings.limits(load):
+    for one in found.limits:
         shares = (one.server_share, one.kernel_share, one.server_processors, one.client_thread_demand)
         told = [figures.NOT_MEASURED if share is None else figures.percent(share) for share in shares]
         body.append([one.scenario, one.words, *told])
@@ -95,8 +94,8 @@ def _beside(source: Source) -> list[str]:
     ladder = source.of(page_ladder.LAYER).found
     body: list[list[str]] = []
     unlike: dict[str, None] = {}
-    for load in source.loads.values():
-        for step in load_findings.steps(load, ladder):
+    for tested in source.loads.values():
+        for step in tested.steps(ladder):
             of_several = "of several operations"
             told = [
                 step.scenario,
@@ -109,7 +108,7 @@ def _beside(source: Source) -> list[str]:
                 _time(step.own_ns, of_several),
             ]
             body.append(told)
-        likeness = load.machine.likeness(ladder.machine)
+        likeness = tested.machine.likeness(ladder.machine)
         if not likeness.alike:
             unlike[likeness.words] = None
     if not body:

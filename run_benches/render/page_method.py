@@ -181,8 +181,8 @@ def _runs_used(source: Source) -> list[str]:
         scale = part.made.scale + ("" if part.made.complete else ", interrupted")
         used.append((f"layer {layer}", part.made, f"{scale}: {ran} of {figures.plural(len(part.rows), 'row')}"))
     for name, run in source.loads.items():
-        ran = sum(cell.state == "ran" for cell in run.scenarios.values())
-        used.append((f"load test {name}", run, f"{ran} of {figures.plural(len(run.scenarios), 'cell')}"))
+        ran = sum(one.state == "ran" for one in run.outcomes)
+        used.append((f"load test {name}", run, f"{ran} of {figures.plural(len(run.outcomes), 'cell')}"))
     for name, one in source.compared.items():
         used.append((f"comparison {name}", one, figures.plural(one.done, "pair")))
     body = [

@@ -10,14 +10,13 @@ import hashlib
 import json
 import struct
 import zlib
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from run_benches import places
-from run_benches.render import load_page, load_pictures
-from run_benches.store.loads import LoadRun
+from run_benches.analysis.load_findings import LoadFindings
+from run_benches.render import load_pictures, load_report
 
 FOLDER = places.ROOT / "docs" / "pictures"
 
@@ -108,12 +107,9 @@ def console() -> Screenshot:
     )
 
 
-def of_load_page(tested: Mapping[str, LoadRun]) -> Screenshot | None:
-    """The page of a load test, of the stored run of one scenario."""
-    run = tested.get(SCENARIO)
-    if run is None:
-        return None
-    drawn = load_pictures.pictures(run)
+def of_load_page(tested: LoadFindings) -> Screenshot:
+    """The page of a load test."""
+    drawn = load_pictures.pictures(tested)
     values = json.dumps([picture.values for picture in drawn], default=asdict, sort_keys=True)
     sources = [
         Path(__file__).with_name(name) for name in ("load_pictures.py", "pictures.py", "report.py", "report.html")
@@ -122,5 +118,5 @@ def of_load_page(tested: Mapping[str, LoadRun]) -> Screenshot | None:
         "load-page.png",
         1280,
         1900,
-        load_page.page(run, drawn) + values + "".join(path.read_text(encoding="utf-8") for path in sources),
+        load_report.page(tested, drawn) + values + "".join(path.read_text(encoding="utf-8") for path in sources),
     )

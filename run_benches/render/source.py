@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 
 from run_benches.analysis import figures
 from run_benches.analysis.findings import Findings
+from run_benches.analysis.load_findings import LoadFindings
 from run_benches.analysis.row import Made, house_order
 from run_benches.render.pictures import Picture
 from run_benches.store.load_comparisons import LoadComparison
-from run_benches.store.loads import LoadRun
 from run_benches.store.runs import Machine
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Source:
     calibration: "ErrorRates | None" = None
     address: Address = Address()
     stale: Mapping[str, bool | None] = field(default_factory=dict)
-    loads: Mapping[str, LoadRun] = field(default_factory=dict)
+    loads: Mapping[str, LoadFindings] = field(default_factory=dict)
     compared: Mapping[str, LoadComparison] = field(default_factory=dict)
 
     def of(self, layer: str) -> "Source":
@@ -140,7 +140,7 @@ def marked(name: str, origin: str, lines: Sequence[str]) -> list[str]:
     return [f"<!-- BEGIN {name}: {origin} -->", "", "\n".join(lines).strip("\n"), "", f"<!-- END {name} -->", ""]
 
 
-Stored = Made | LoadRun | LoadComparison
+Stored = Made | LoadFindings | LoadComparison
 
 
 def origin(measured: Sequence[Stored]) -> str:

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from run_benches.analysis.findings import Findings
-from run_benches.render import gallery, load_page, load_pictures, page, report
+from run_benches.analysis.load_findings import LoadFindings
+from run_benches.render import gallery, load_pictures, load_report, page, report
 from run_benches.render.pictures import Picture
 from run_benches.setup import browser
 from run_benches.tests.made_up import a_load_run
@@ -40,9 +41,9 @@ def test_the_report_is_whole_and_fits(width: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("width", [400, 1280])
 def test_the_page_of_a_load_test_is_whole_and_fits(width: int, tmp_path: Path) -> None:
-    run = a_load_run()
-    drawn = load_pictures.pictures(run)
-    looked_at(load_page.page(run, drawn), drawn, width, tmp_path)
+    found = LoadFindings.of(a_load_run())
+    drawn = load_pictures.pictures(found)
+    looked_at(load_report.page(found, drawn), drawn, width, tmp_path)
 
 
 def looked_at(markdown: str, drawn: Sequence[Picture], width: int, tmp_path: Path) -> None:

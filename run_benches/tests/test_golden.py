@@ -4,7 +4,7 @@ by. Rules that hold for any prose are tests of their own, elsewhere."""
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import get_args
@@ -15,12 +15,13 @@ import pytest
 from run_benches import files
 from run_benches.analysis import growth
 from run_benches.analysis.findings import Findings
+from run_benches.analysis.load_findings import LoadFindings
 from run_benches.compare import witnesses
 from run_benches.render import (
     calibration_report,
     comparison_report,
     explanation,
-    load_page,
+    load_report,
     page,
     summary,
     terminal,
@@ -146,14 +147,16 @@ def told() -> Iterator[tuple[str, str]]:
     ):
         yield (
             f"load/{load_run.__name__.removeprefix('a_load_run').strip('_') or 'page'}.md",
-            load_page.page(load_run(), []),
+            load_report.page(LoadFindings.of(load_run()), []),
         )
+    tested = load_report.on_terminal(LoadFindings.of(made_up.a_load_run()))
+    yield from _on_terminals("load", lambda: "".join(terminal.sections([tested])))
     yield from _on_terminals("calibration", partial(calibration_report.summary, calibration))
     yield "calibration/section.md", "\n".join(calibration_report.section(calibration))
     yield "calibration/sentence.md", calibration_report.sentence(calibration)
 
 
-def _on_terminals(folder: str, tell: "partial[str]") -> Iterator[tuple[str, str]]:
+def _on_terminals(folder: str, tell: Callable[[], str]) -> Iterator[tuple[str, str]]:
     for width in WIDTHS:
         with mock.patch.object(terminal, "room", lambda width=width: width):
             yield f"{folder}/terminal-{width}.txt", tell()

@@ -5,9 +5,10 @@ import re
 
 import pytest
 
-from run_benches.analysis import figures, load_figures, load_findings
+from run_benches.analysis import figures, load_figures
 from run_benches.analysis.findings import Findings
-from run_benches.render import load_page, load_pictures, page, source
+from run_benches.analysis.load_findings import LoadFindings
+from run_benches.render import load_pictures, load_report, page, source
 from run_benches.store.loads import LoadRun
 from run_benches.store.runs import Run
 from run_benches.tests.made_up import (
@@ -38,7 +39,7 @@ def test_without_a_stored_load_test_the_page_says_not_measured() -> None:
 
 
 def page_of(load: LoadRun) -> str:
-    return "\n".join(load_page.body(load, []))
+    return "\n".join(load_report.body(LoadFindings.of(load), []))
 
 
 def test_repeats_are_one_scenario_with_their_spread_and_an_invalid_one_is_told_apart() -> None:
@@ -47,7 +48,7 @@ def test_repeats_are_one_scenario_with_their_spread_and_an_invalid_one_is_told_a
     results = repeated(load, 3)
     for result, throughput in zip(results, (1000.0, 990.0, 1010.0), strict=True):
         result["throughput"] = throughput
-    (measured,) = load_figures.measured(load)
+    (measured,) = LoadFindings.of(load).measured
     assert (measured.name, len(measured.results), measured.curves) == ("rest-crud", 3, curves)
     assert page_of(load).count("\n## rest-crud\n") == page_of(load).count("| rest-crud | **valid** |") == 1
     assert "1.00 k (990 to 1.01 k)" in page_of(load) and "of the first of 3 repeats" in page_of(load)
@@ -61,7 +62,7 @@ def test_of_one_process_no_spread_is_told() -> None:
 
 
 def test_what_limits_a_scenario_is_said_with_the_shares_of_its_window() -> None:
-    (limit,) = load_findings.limits(a_load_run())
+    (limit,) = LoadFindings.of(a_load_run()).limits
     assert limit.words == "the rate that was offered"
     assert limit.server_share == pytest.approx(0.51 / 0.99, abs=0.01) and limit.kernel_share == pytest.approx(
         0.16 / 0.51, abs=0.01
@@ -72,21 +73,21 @@ def test_a_limit_is_named_only_where_it_is_shown() -> None:
     load = a_load_run()
     result = result_of(load)
     result["loop"] = "closed"
-    assert load_findings.limits(load)[0].words == "not known", "the server used a tenth of a processor"
+    assert LoadFindings.of(load).limits[0].words == "not known", "the server used a tenth of a processor"
     result["processes"]["server"]["user_seconds"] = 0.95 * result["window"]["seconds"]
-    assert load_findings.limits(load)[0].words == "not known", "it has two"
+    assert LoadFindings.of(load).limits[0].words == "not known", "it has two"
     result["pinned"] = {"client": [1], "server": [0]}
-    assert load_findings.limits(load)[0].words == "the server's processors"
+    assert LoadFindings.of(load).limits[0].words == "the server's processors"
     result["scenario"]["load"]["server_cpus"] = 0.5
-    assert load_findings.limits(load)[0].words == "the quota of 0.5 processors"
+    assert LoadFindings.of(load).limits[0].words == "the quota of 0.5 processors"
     result["validity"] = "client_bound"
-    assert load_findings.limits(load)[0].words == "the client: the server can do at least 1.00 k/s"
+    assert LoadFindings.of(load).limits[0].words == "the client: the server can do at least 1.00 k/s"
     result["loop"], result["scenario"]["load"]["server_cpus"] = "open", None
-    assert load_findings.limits(load)[0].words == "the rate that was offered", "all that was offered was answered"
+    assert LoadFindings.of(load).limits[0].words == "the rate that was offered", "all that was offered was answered"
     result["total"]["ok"] -= 1
-    assert load_findings.limits(load)[0].words == "the client: the server can do at least 1.00 k/s"
+    assert LoadFindings.of(load).limits[0].words == "the client: the server can do at least 1.00 k/s"
     result["processes"]["server"] = None
-    assert load_findings.limits(load)[0].server_share is None
+    assert LoadFindings.of(load).limits[0].server_share is None
 
 
 def test_operations_under_a_quota_stand_in_the_columns_of_the_published_test() -> None:
@@ -106,7 +107,7 @@ def test_operations_under_a_quota_stand_in_the_columns_of_the_published_test() -
 def test_of_an_invalid_window_nothing_is_told() -> None:
     load = a_load_run()
     result_of(load)["validity"] = "invalid"
-    assert load_findings.limits(load) == [] and load_findings.steps(load, Findings.of(with_rung())) == []
+    assert LoadFindings.of(load).limits == [] and LoadFindings.of(load).steps(Findings.of(with_rung())) == []
 
 
 @pytest.mark.parametrize(
@@ -128,7 +129,7 @@ def test_an_operation_is_one_of_the_ladders_requests_only_if_it_asks_the_same(
 ) -> None:
     load = a_load_run()
     result_of(load)["scenario"]["operations"][0] |= change
-    assert load_findings.steps(load, Findings.of(with_rung()))[0].request == request_of
+    assert LoadFindings.of(load).steps(Findings.of(with_rung()))[0].request == request_of
 
 
 def test_the_servers_own_time_is_known_where_a_route_has_one_operation() -> None:
@@ -139,9 +140,9 @@ def test_the_servers_own_time_is_known_where_a_route_has_one_operation() -> None
         "before": {"answers /Product/{id}": 10, "answer_ns /Product/{id}": 1000},
         "after": {"answers /Product/{id}": 10 + sent, "answer_ns /Product/{id}": 1000 + 7000 * sent},
     }
-    assert load_findings.steps(load, Findings.of(with_rung()))[0].own_ns == 7000.0
+    assert LoadFindings.of(load).steps(Findings.of(with_rung()))[0].own_ns == 7000.0
     result["counters"]["after"]["answers /Product/{id}"] += 1
-    assert load_findings.steps(load, Findings.of(with_rung()))[0].own_ns is None, (
+    assert LoadFindings.of(load).steps(Findings.of(with_rung()))[0].own_ns is None, (
         "somebody else asked on that route, too"
     )
 
@@ -149,7 +150,7 @@ def test_the_servers_own_time_is_known_where_a_route_has_one_operation() -> None
 def test_an_operation_stands_beside_the_rung_of_its_request_on_a_like_machine_only() -> None:
     run = with_rung()
     steps = {
-        step.operation: step for step in load_findings.steps(on_the_machine_of(run, a_load_run()), Findings.of(run))
+        step.operation: step for step in LoadFindings.of(on_the_machine_of(run, a_load_run())).steps(Findings.of(run))
     }
     assert {name: step.request for name, step in steps.items()} == {
         "get one": "get", "get list": "list", "post": "create", "put": None, "patch": None, "delete": None,
@@ -158,20 +159,22 @@ def test_an_operation_stands_beside_the_rung_of_its_request_on_a_like_machine_on
     assert steps["get one"].server_cpu_ns is None, "the server's clock does not tell operations apart"
     response = next(cell for cell in result_of(a_load_run())["cells"] if cell["operation"] == "get one")
     assert steps["get one"].waited_ns == pytest.approx(response["response"]["mean"] - response["service"]["mean"])
-    assert {step.rung_ns for step in load_findings.steps(a_load_run(), Findings.of(run))} == {None}, "another machine"
+    assert {step.rung_ns for step in LoadFindings.of(a_load_run()).steps(Findings.of(run))} == {None}, "another machine"
 
 
 def test_a_scenario_of_one_operation_has_its_cpu() -> None:
     load = a_load_run()
     result_of(load)["cells"] = result_of(load)["cells"][:1]
-    (step,) = load_findings.steps(load, Findings.of(with_rung()))
+    (step,) = LoadFindings.of(load).steps(Findings.of(with_rung()))
     assert step.server_cpu_ns == pytest.approx(102_000.0)
 
 
 def test_the_page_has_its_figures_between_marks_that_name_the_load_test() -> None:
     run = with_rung()
     load = on_the_machine_of(run, a_load_run())
-    text = page.render(Findings.of(run), HEADERS, None, loads={"throughput-read": load})["performance/load.md"]
+    text = page.render(Findings.of(run), HEADERS, None, loads={"throughput-read": LoadFindings.of(load)})[
+        "performance/load.md"
+    ]
     assert "<!-- BEGIN limits: python3 run-benches.py load @ 0123456789ab -->" in text
     outside = re.sub(r"(?s)<!-- BEGIN .*?<!-- END .*? -->", "", text)
     assert not re.search(r"\d", outside), outside
@@ -182,12 +185,14 @@ def test_the_page_has_its_figures_between_marks_that_name_the_load_test() -> Non
 def test_what_failed_and_was_dropped_stands_above_what_was_right() -> None:
     run = a_load_run()
     result = result_of(run)
-    assert "failed or were dropped" not in "".join(picture.alt for picture in load_pictures.pictures(run))
+    assert "failed or were dropped" not in "".join(
+        picture.alt for picture in load_pictures.pictures(LoadFindings.of(run))
+    )
     result["cells"][0] |= {"failed_by_second": [0, 3], "dropped_by_second": [2]}
     result["cells"][1] |= {"failed_by_second": [0, 4, 0, 0, 9]}
     found = run.scenarios["rest-crud"].read()
     assert found and load_figures.lost_by_second(found)[:3] == [2, 7, 0]
-    (picture,) = (picture for picture in load_pictures.pictures(run) if picture.name.endswith("-time"))
+    (picture,) = (picture for picture in load_pictures.pictures(LoadFindings.of(run)) if picture.name.endswith("-time"))
     assert "the 0 requests that failed or were dropped" in picture.alt, "as the counts of the whole run say"
     assert "failed or dropped a second" in picture.svg()
 
@@ -250,4 +255,4 @@ def test_a_quantile_without_enough_values_and_one_beyond_all_have_no_number() ->
     response = result_of(load)["cells"][0]["response"]
     response["beyond"], response["quantiles"][3]["value"] = 70, None
     line = line_with(page_of(load), "| get one | 3")
-    assert "| > max |" in line and "| > max (" in line and f"| {load_page.TOO_FEW} |" in line
+    assert "| > max |" in line and "| > max (" in line and f"| {load_report.TOO_FEW} |" in line

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from run_benches import places
+from run_benches.analysis.load_findings import LoadFindings
 from run_benches.render import screenshots
 from run_benches.render.screenshots import Screenshot
 from run_benches.tests.made_up import a_load_run
@@ -57,10 +58,9 @@ def test_the_page_of_another_run_and_another_console_are_other_pages(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     run = a_load_run()
-    assert screenshots.of_load_page({}) is None
-    page = screenshots.of_load_page({screenshots.SCENARIO: run})
+    page = screenshots.of_load_page(LoadFindings.of(run))
     run.started = "2031-01-01T00:00:00Z"
-    assert page and page != screenshots.of_load_page({screenshots.SCENARIO: run})
+    assert page != screenshots.of_load_page(LoadFindings.of(run))
     before = screenshots.console()
     (tmp_path / "src/console").mkdir(parents=True)
     monkeypatch.setattr(places, "ROOT", tmp_path)

@@ -11,12 +11,13 @@ from typing import Any
 
 from run_benches.analysis import figures, load_figures
 from run_benches.analysis.figures import Spread
-from run_benches.analysis.load_figures import Measured
+from run_benches.analysis.load_findings import LoadFindings, Measured
 from run_benches.render import cells, load_pictures, markdown
 from run_benches.render.pictures import Picture
+from run_benches.render.section import Section
 from run_benches.render.source import PICTURES, revision
 from run_benches.stats import estimates
-from run_benches.store.loads import Judged, LoadResult, LoadRun, Operation, Statistics
+from run_benches.store.loads import Judged, LoadResult, Operation, Statistics
 
 QUANTILES = (0.5, 0.9, 0.95, 0.99, 0.995, 0.999)
 
@@ -53,39 +54,39 @@ _SERVERS = (
 _LEGEND = f"`{TOO_FEW}`: fewer than ten requests lie beyond that quantile. `{BEYOND}`: it is later than any that was measured, since requests were dropped or censored."
 
 
-def page(run: LoadRun, drawn: Sequence[Picture]) -> str:
+def page(found: LoadFindings, drawn: Sequence[Picture]) -> str:
     """The page as Markdown."""
-    identity = run.machine.identity
+    identity = found.machine.identity
     lines = [
-        f"# Load tests of {run.started[:10]}",
+        f"# Load tests of {found.started[:10]}",
         "",
         (
-            f"Revision {revision(run.tool.commit, run.tool.dirty)}, begun {run.started}, {figures.time(run.seconds * 1e9)} in all, on {identity.get('cpu_model')} with "
-            f"{figures.plural(int(identity.get('cores', 0)), 'core')}; a server that the load tool started shares it with the client. Made by `{' '.join(run.command)}`."
+            f"Revision {revision(found.tool.commit, found.tool.dirty)}, begun {found.started}, {figures.time(found.seconds * 1e9)} in all, on {identity.get('cpu_model')} with "
+            f"{figures.plural(int(identity.get('cores', 0)), 'core')}; a server that the load tool started shares it with the client. Made by `{' '.join(found.command)}`."
         ),
         "",
-        *body(run, drawn),
+        *body(found, drawn),
     ]
     return "\n".join(lines) + "\n"
 
 
-def body(run: LoadRun, drawn: Sequence[Picture]) -> list[str]:
+def body(found: LoadFindings, drawn: Sequence[Picture]) -> list[str]:
     """All that the page says of the figures, without its title."""
-    missing = [f"* **{name}**: {why}" for name, why in load_figures.not_run(run)]
+    missing = [f"* **{name}**: {why}" for name, why in found.not_run]
     missing = missing or ["Nothing: every scenario and every operation that was planned was run."]
-    missing += [] if run.complete else ["", "The run was interrupted."]
+    missing += [] if found.complete else ["", "The run was interrupted."]
     lines = ["## What was not run", "", *missing, ""]
-    lines += [*_validity(run), *_cpu(run, drawn), *_servers(run), *_quotas(run)]
-    for number, one in enumerate(load_figures.measured(run), start=1):
+    lines += [*_validity(found), *_cpu(found, drawn), *_servers(found), *_quotas(found)]
+    for number, one in enumerate(found.measured, start=1):
         lines += _scenario(one, [picture for picture in drawn if picture.name.startswith(f"load-{number}-")])
     return lines
 
 
-def _validity(run: LoadRun) -> list[str]:
+def _validity(found: LoadFindings) -> list[str]:
     repeats: dict[tuple[str, ...], list[int]] = {}
-    for name, cell in run.scenarios.items():
-        result = cell.read()
-        told = [cells.words(cell.state), "", figures.NOT_RUN]
+    for one in found.outcomes:
+        result = one.result
+        told = [cells.words(one.state), "", figures.NOT_RUN]
         if result:
             outcomes = [f"{_objective(judged)}: **{cells.words(judged.outcome)}**" for judged in result.objectives]
             told = [
@@ -94,7 +95,7 @@ def _validity(run: LoadRun) -> list[str]:
                 "; ".join(outcomes) or "none declared",
             ]
         validity, *rest = told
-        line = (load_figures.shared_name(name, result), f"**{validity}**", *rest)
+        line = (one.shared_name, f"**{validity}**", *rest)
         repeats.setdefault(line, []).append(result.scenario.repeat or 1 if result else 1)
     names = Counter(name for name, *_ in repeats)
     body = [
@@ -150,8 +151,8 @@ def _bound(kind: str, limits: Any) -> tuple[str, Callable[[float], str]]:
             return cells.words(kind), figures.amount
 
 
-def _cpu(run: LoadRun, drawn: Sequence[Picture]) -> list[str]:
-    body = [_used(one) for one in load_figures.measured(run)]
+def _cpu(found: LoadFindings, drawn: Sequence[Picture]) -> list[str]:
+    body = [_used(one) for one in found.measured]
     if not body:
         return []
     columns = [
@@ -166,6 +167,29 @@ def _cpu(run: LoadRun, drawn: Sequence[Picture]) -> list[str]:
     ]
     pictures = [f"![{picture.alt}]({PICTURES}/{picture.file})" for picture in drawn if picture.name == "load-cpu"]
     return ["## Throughput and CPU", "", *_table(_SPREAD, columns, body), *pictures, ""]
+
+
+def on_terminal(found: LoadFindings) -> Section:
+    """A line for each scenario, or each repeat of one: whether to believe it, and the figures that most people come
+    for."""
+    body = []
+    for one in found.outcomes:
+        told, why = [cells.words(one.state), "", "", ""], "; ".join(one.reasons)
+        if result := one.result:
+            each = load_figures.server_cpu_ns(result)
+            told = [
+                cells.words(result.validity),
+                load_figures.throughput(result),
+                figures.time(each) if each else "",
+                ", ".join(cells.words(judged.outcome) for judged in result.objectives),
+            ]
+        body.append([one.name, *told, why])
+    return Section(
+        "load tests",
+        [],
+        ["scenario", "state", "ok/s>", "server CPU per right answer>", "objectives", "why"],
+        body,
+    )
 
 
 def _table(words: str, columns: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:
@@ -201,12 +225,12 @@ def _used(measured: Measured) -> list[str]:
     ]
 
 
-def _servers(run: LoadRun) -> list[str]:
+def _servers(found: LoadFindings) -> list[str]:
     """Returns the section on what a request costs servers over one database, and the database: beside one server in the
     same repeat, since they take turns."""
     alone: dict[object, Measured] = {}
     body = []
-    for one in load_figures.measured(run):
+    for one in found.measured:
         if storage := one.first.scenario.data.storage:
             body.append(_of_servers(one, alone.setdefault(storage, one)))
     columns = [
@@ -234,15 +258,10 @@ def _of_servers(measured: Measured, alone: Measured) -> list[str]:
     return told
 
 
-def _quotas(run: LoadRun) -> list[str]:
+def _quotas(found: LoadFindings) -> list[str]:
     """Each operation under each limit of the server, in the columns of the published test; how much of the limit was
     used stands beside them."""
-    body = [
-        _of_quota(one, cell.operation)
-        for one in load_figures.measured(run)
-        if one.first.quota
-        for cell in one.first.cells
-    ]
+    body = [_of_quota(one, cell.operation) for one in found.measured if one.first.quota for cell in one.first.cells]
     columns = [
         "scenario",
         "repeats>",
