@@ -901,6 +901,19 @@ impl Scan<'_> {
         either!(self, scan => scan.seek(key));
     }
 
+    /// Sets how many entries are expected to be read: a remote store reads as many at first. Those with long values are better not announced,
+    /// since the entries read at once are in memory.
+    #[inline]
+    pub fn expect_entries(&mut self, entries: usize) {
+        match self {
+            Self::Rocks(_) => {
+                let _ = entries;
+            }
+            #[cfg(feature = "remote")]
+            Self::Remote(scan) => scan.expect_entries(entries),
+        }
+    }
+
     /// Has several scans of one snapshot that have not begun read their first entries: of a remote store, in one request.
     ///
     /// # Errors

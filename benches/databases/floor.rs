@@ -15,6 +15,9 @@ use uuid::Uuid;
 
 use crate::brokers::Broker;
 
+/// Records of a request for many.
+pub const MANY: usize = 100;
+
 /// A client. Each method returns how many values of the usual length it has read or written.
 pub trait Floor: Send {
     fn get(&mut self, key: &[u8]) -> u64;
@@ -23,9 +26,6 @@ pub trait Floor: Send {
     fn multi_get(&mut self, keys: &[Vec<u8>]) -> u64;
     fn scan(&mut self, lower: &[u8], upper: &[u8]) -> u64;
 }
-
-/// The rows of the pages of a scan of a hundred.
-const PAGES: [i64; 2] = [32, 128];
 
 const VALUE_BYTES: usize = 1000;
 
@@ -58,6 +58,7 @@ pub struct Postgres {
     multi_get: Statement,
     page: Statement,
     put: Statement,
+    put_many: Statement,
     update: Statement,
     sequence: Statement,
     runtime: Runtime,
@@ -72,13 +73,14 @@ impl Postgres {
         let get = prepare("SELECT v FROM strata_main WHERE k = $1");
         let multi_get = prepare("SELECT k, v FROM strata_main WHERE k = ANY($1)");
         let page = prepare("SELECT k, v FROM strata_main WHERE k >= $1 AND k < $2 ORDER BY k LIMIT $3");
-        let rows = "unnest($1::bytea[], $2::bytea[])";
-        let put = prepare(&format!(
-            "INSERT INTO strata_main SELECT * FROM {rows} ON CONFLICT (k) DO UPDATE SET v = EXCLUDED.v"
-        ));
-        let update = prepare(&format!("UPDATE strata_main AS t SET v = u.v FROM {rows} AS u(k, v) WHERE t.k = u.k"));
+        let put_rows = |rows: &str| {
+            prepare(&format!("INSERT INTO strata_main {rows} ON CONFLICT (k) DO UPDATE SET v = EXCLUDED.v"))
+        };
+        let put = put_rows("VALUES ($1, $2)");
+        let put_many = put_rows("SELECT * FROM unnest($1::bytea[], $2::bytea[])");
+        let update = prepare("UPDATE strata_main SET v = $2 WHERE k = $1");
         let sequence = prepare("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1");
-        Self { client: Arc::new(client), get, multi_get, page, put, update, sequence, runtime }
+        Self { client: Arc::new(client), get, multi_get, page, put, put_many, update, sequence, runtime }
     }
 
     /// Begins a snapshot.
@@ -111,7 +113,7 @@ impl Floor for Postgres {
         let client = &self.client;
         let written = self.runtime.block_on(async {
             let begin = client.batch_execute("BEGIN ISOLATION LEVEL READ COMMITTED");
-            let (begun, put) = join(begin, client.execute(&self.put, &[&&keys[..], &&values[..]])).await;
+            let (begun, put) = join(begin, client.execute(&self.put_many, &[&&keys[..], &&values[..]])).await;
             begun.and(put)?;
             client.batch_execute("COMMIT").await
         });
@@ -127,11 +129,10 @@ impl Floor for Postgres {
             let (begun, found) = join(begin, client.query_one(&self.get, &[&key])).await;
             begun?;
             let was = u64::from(is_whole(&found?.get::<_, Vec<u8>>(0)));
-            let (keys, values) = (&[&key[..]][..], &[value][..]);
-            let (receipts, numbers) = (&[&receipt[..]][..], &[&number.as_bytes()[..]][..]);
-            let (rows, receipts): ([&(dyn ToSql + Sync); 2], [&(dyn ToSql + Sync); 2]) =
-                ([&keys, &values], [&receipts, &numbers]);
-            let (updated, put) = join(client.execute(&self.update, &rows), client.execute(&self.put, &receipts)).await;
+            let number = &number.as_bytes()[..];
+            let (row, receipt): ([&(dyn ToSql + Sync); 2], [&(dyn ToSql + Sync); 2]) =
+                ([&key, &value], [&receipt, &number]);
+            let (updated, put) = join(client.execute(&self.update, &row), client.execute(&self.put, &receipt)).await;
             updated.and(put)?;
             client.batch_execute("COMMIT").await?;
             Ok(was)
@@ -150,20 +151,13 @@ impl Floor for Postgres {
     }
 
     fn scan(&mut self, lower: &[u8], upper: &[u8]) -> u64 {
-        let (mut lower, upper) = (record(b"", lower), record(b"", upper));
-        let found: Result<u64, Error> = self.runtime.block_on(async {
+        let (lower, upper) = (record(b"", lower), record(b"", upper));
+        let found = self.runtime.block_on(async {
             self.begin().await?;
-            let mut whole = 0;
-            for rows in PAGES {
-                let page = self.client.query(&self.page, &[&lower, &upper, &rows]).await?;
-                let page: Vec<_> = page.iter().map(key_and_value).collect();
-                whole += page.iter().filter(|(_, value)| is_whole(value)).count() as u64;
-                lower = page.last().map_or(lower, |(key, _)| [key, &b"\0"[..]].concat());
-            }
-            Ok(whole)
+            self.client.query(&self.page, &[&lower, &upper, &(MANY as i64)]).await
         });
         self.end();
-        found.or_refused()
+        found.or_refused().iter().map(key_and_value).filter(|(_, value)| is_whole(value)).count() as u64
     }
 }
 
@@ -231,17 +225,12 @@ impl Floor for Tikv {
     }
 
     fn scan(&mut self, lower: &[u8], upper: &[u8]) -> u64 {
-        let (mut lower, upper) = (record(PREFIX, lower), record(PREFIX, upper));
+        let (lower, upper) = (record(PREFIX, lower), record(PREFIX, upper));
         let found: tikv_client::Result<u64> = self.runtime.block_on(async {
             let now = self.client.current_timestamp().await?;
-            let mut whole = 0;
-            for rows in PAGES {
-                let mut snapshot = self.client.snapshot(now.clone(), options());
-                let page: Vec<_> = snapshot.scan(lower.clone()..upper.clone(), rows as u32).await?.collect();
-                whole += page.iter().filter(|pair| is_whole(&pair.1)).count() as u64;
-                lower = page.last().map_or(lower, |pair| [(&pair.0).into(), &b"\0"[..]].concat());
-            }
-            Ok(whole)
+            let mut snapshot = self.client.snapshot(now, options());
+            let pairs = snapshot.scan(lower..upper, MANY as u32).await?;
+            Ok(pairs.filter(|pair| is_whole(&pair.1)).count() as u64)
         });
         found.or_refused()
     }

@@ -9,13 +9,10 @@ use strata_harness::data::scatter;
 use strata_harness::{Depth, Facts, OrRefused, State, Suite, Unit};
 
 use crate::brokers::{Broker, Unavailable};
-use crate::floor::{self, Floor};
+use crate::floor::{self, Floor, MANY};
 
 /// Records that are there.
 const RECORDS: u64 = 10_000;
-
-/// Records of a request for many.
-const MANY: usize = 100;
 
 const VALUE_BYTES: usize = 1000;
 
@@ -179,9 +176,7 @@ fn scan(store: &Store, index: u64) -> u64 {
     let keys = keys(index);
     let snapshot = store.snapshot(ReadTier::Disk).or_refused();
     let mut scan = store.scan(Space::Records, &keys[0], &keys[MANY], &snapshot, ReadTier::Disk);
-    let mut found = 0;
-    while let Some((_, value)) = scan.next().or_refused() {
-        found += u64::from(black_box(value).len() == VALUE_BYTES);
-    }
-    found
+    scan.expect_entries(MANY);
+    let mut is_whole = || scan.next().or_refused().is_some_and(|(_, value)| black_box(value).len() == VALUE_BYTES);
+    (0..MANY).filter(|_| is_whole()).count() as u64
 }

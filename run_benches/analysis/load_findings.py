@@ -192,6 +192,7 @@ def together(parts: Mapping[str, LoadFindings]) -> LoadFindings:
         max(parts.values(), key=lambda one: one.started),
         seconds=sum(one.seconds for one in parts.values()),
         complete=all(one.complete for one in parts.values()),
+        sources={scenario: sources for one in parts.values() for scenario, sources in one.sources.items()},
         outcomes=[outcome for one in parts.values() for outcome in one.outcomes],
     )
 

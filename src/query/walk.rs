@@ -388,12 +388,16 @@ impl<'w, 'p> Walk<'w, 'p> {
     where
         V: FnMut(Record<'_, &[u8]>) -> Result<()>,
     {
-        let Some(mut matches) = self.matches(residual, index, ranges)? else { return Ok(ControlFlow::Continue(())) };
+        let takes_all = residual.takes_all(self.source.table) && repeated.is_none();
+        let is_exact = takes_all && self.plan.shared_before_text.is_none();
+        let expected = is_exact.then(|| list.left.saturating_add(list.offset));
+        let Some(mut matches) = self.matches(residual, index, ranges, expected)? else {
+            return Ok(ControlFlow::Continue(()));
+        };
         if repeated.is_some() || self.plan.shared_before_text.is_some() || index.kind == IndexKind::Composite {
             matches = matches.keeping_values();
         }
-        let takes_all = residual.takes_all(self.source.table) && repeated.is_none();
-        let passes_over = takes_all && self.plan.shared_before_text.is_none() && matches.seeks() == 0;
+        let passes_over = is_exact && matches.seeks() == 0;
         while passes_over && list.offset > 0 && matches.pass()? {
             self.source.budget.spend(1)?;
             list.offset -= 1;
@@ -441,20 +445,28 @@ impl<'w, 'p> Walk<'w, 'p> {
         }
     }
 
-    /// Returns the scan of the unread part of some ranges of an index; `None` if it is empty.
+    /// Returns the scan of the unread part of some ranges of an index; `None` if it is empty. `expected`: how many entries of a single range will
+    /// be read, where that is known.
     fn matches<'m>(
         &'m self,
         residual: &ResidualFilter<'_, '_>,
         index: &'m Index,
         ranges: &'m [KeyRange],
+        expected: Option<usize>,
     ) -> Result<Option<Matches<'m>>> {
         let Source { table, .. } = self.source;
         let scan = |range: &KeyRange| self.source.scan(Space::Indexes, range, self.plan.direction);
         if let [range] = ranges {
             let behind = residual.from.map(|key| self.behind(key, index.values(), range));
             let range = behind.as_ref().unwrap_or(range);
-            let matches = || Ok(Matches::of(scan(range)?, table, index, range));
-            return (!range.is_empty()).then(matches).transpose();
+            if range.is_empty() {
+                return Ok(None);
+            }
+            let mut scan = scan(range)?;
+            if let Some(entries) = expected {
+                scan.expect_entries(entries);
+            }
+            return Ok(Some(Matches::of(scan, table, index, range)));
         }
         let id = residual.from.and_then(|key| key.strip_prefix(&ranges[0].lower[..]));
         let mut scans = Vec::with_capacity(ranges.len());

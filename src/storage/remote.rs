@@ -123,7 +123,7 @@ trait View: Send + Sync {
     /// `Raced` if the moment can no longer be read.
     fn multi_get(&self, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>>;
 
-    /// Returns the first keys of each of some ranges, at most `rows` of each.
+    /// Returns the first keys of a range, or of each of several that are read forwards, at most `rows` of each.
     ///
     /// # Errors
     /// `Raced` if the moment can no longer be read.

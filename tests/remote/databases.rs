@@ -223,9 +223,11 @@ fn check_round_trips(database: &Database, is_tikv: bool) -> Result<()> {
         begin.set(begin.get() + 1000);
         database.create_all(table, many(begin.get()).as_bytes()).map(drop)
     });
-    trips("LIST of 20 by equality", (3, 3), &|| {
-        let query = Query::parse(database.schema(), table, "n==7&limit(20)", &Limits::in_url(1000))?;
-        query.run(database, table, |_| Ok(()))
-    });
+    let list = |query: &str| {
+        Query::parse(database.schema(), table, query, &Limits::in_url(1000))?.run(database, table, |_| Ok(()))
+    };
+    trips("LIST of 20 by equality", (3, 3), &|| list("n==7&limit(20)"));
+    trips("LIST of 100 by equality, backwards", (3, 3), &|| list("n==7&sort(-id)&limit(100)"));
+    trips("LIST of 20 after 100 by equality", (3, 3), &|| list("n==7&limit(100,20)"));
     Ok(())
 }

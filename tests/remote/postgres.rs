@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use strata::encoding::Value;
 use strata::error::{Error, Result};
+use strata::query::{Limits, Query};
 use strata::schema::{IndexState, Schema};
 use strata::storage::{ReadTier, Store};
+use strata::transaction::Precondition;
 
 use super::Over;
 use super::databases::{connect, located, schema, store, url_of};
@@ -123,6 +125,39 @@ fn run_as_others(broker: &Broker, sql: &str) -> std::io::Result<TcpStream> {
     Ok(others)
 }
 
+fn until_none_is_connected(broker: &Broker) {
+    let are_left = "SELECT FROM pg_stat_activity WHERE application_name LIKE 'strata %'";
+    let sql = format!(
+        "DO $$ BEGIN WHILE EXISTS ({are_left}) LOOP PERFORM pg_sleep(0.01), pg_stat_clear_snapshot(); END LOOP; END $$"
+    );
+    run_as_others(broker, &sql).expect("it answers");
+}
+
+/// The planner would read the whole of a small table, and might keep that plan while the table grows.
+#[test]
+fn keys_are_found_by_the_index_alone() -> Result<()> {
+    let Some(broker) = or_skipped(Broker::postgres()) else { return Ok(()) };
+    let database = connect(&url_of(&broker, "planned"), schema())?;
+    let table = database.table("T")?;
+    let records: Vec<_> = (0..300).map(|number| format!(r#"{{"id": "{number:03}", "n": 1}}"#)).collect();
+    database.create_all(table, format!("[{}]", records.join(",")).as_bytes())?;
+    let sql = "ANALYZE strata_planned; SELECT pg_stat_reset_single_table_counters('strata_planned'::regclass)";
+    run_as_others(&broker, sql).expect("it answers");
+    for _ in 0..8 {
+        assert!(database.read(table, "007")?.is_some());
+        for query in ["n==1&limit(200)", "n==1&sort(-id)&limit(200)", "limit(200)", "id==001,id==002"] {
+            Query::parse(database.schema(), table, query, &Limits::in_url(1000))?.run(&database, table, |_| Ok(()))?;
+        }
+        database.merge(table, "007", br#"{"n": 2}"#, &Precondition::None)?;
+    }
+    drop(database);
+    until_none_is_connected(&broker);
+    let is_wrong = "SELECT seq_scan > 0 OR idx_scan = 0 FROM pg_stat_user_tables WHERE relname = 'strata_planned'";
+    let sql = format!("BEGIN; DO $$ BEGIN IF ({is_wrong}) THEN RAISE 'all of it was read'; END IF; END $$");
+    run_as_others(&broker, &sql).expect("it answers");
+    Ok(())
+}
+
 /// The oldest transaction that writes holds back the snapshots of all.
 #[test]
 fn a_build_is_waited_for_until_new_snapshots_have_it() -> Result<()> {
@@ -164,13 +199,10 @@ fn a_connection_that_the_database_has_closed_is_used_by_nobody() -> Result<()> {
         run_as_others(&broker, sql).expect("it answers");
         assert!(database.read(table, "a")?.is_some(), "{round}");
     }
-    let are_left = "SELECT FROM pg_stat_activity WHERE application_name LIKE 'strata %'";
-    let until_none = format!(
-        "DO $$ BEGIN WHILE EXISTS ({are_left}) LOOP PERFORM pg_sleep(0.01), pg_stat_clear_snapshot(); END LOOP; END $$"
-    );
-    for sql in ["ALTER SYSTEM SET idle_session_timeout = '50ms'", "SELECT pg_reload_conf()", &until_none] {
+    for sql in ["ALTER SYSTEM SET idle_session_timeout = '50ms'", "SELECT pg_reload_conf()"] {
         run_as_others(&broker, sql).expect("it answers");
     }
+    until_none_is_connected(&broker);
     assert!(database.read(table, "a")?.is_some(), "it was idle for too long");
     Ok(())
 }

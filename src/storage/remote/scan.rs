@@ -6,7 +6,8 @@ use super::{View, byte_of, ended, key_of};
 use crate::error::{Error, Result};
 use crate::storage::{ReadTier, Space};
 
-/// The rows of the first pages; all later ones have as many as the last.
+/// The rows of the first pages; all later ones have as many as the last. Where a number of entries is expected, the first page has so many, and
+/// no later one has fewer.
 const ROWS: [usize; 4] = [32, 128, 512, 1024];
 
 /// Bytes of a page: fewer rows are asked for where those before were long.
@@ -76,6 +77,8 @@ pub struct Scan<'a> {
     next: usize,
     /// Pages since the last seek that left one.
     pages: usize,
+    /// The rows of the first page.
+    first: usize,
     /// Ranges that will be sought, in their order.
     coming: VecDeque<Range>,
     /// The first pages of ranges that will be sought.
@@ -86,7 +89,7 @@ impl<'a> Scan<'a> {
     pub(super) fn new(view: &'a dyn View, range: Range, tier: ReadTier) -> Self {
         let page = Page { entries: Vec::new(), rest: Some(range.clone()) };
         let (asked, coming, fetched) = (range.clone(), VecDeque::new(), VecDeque::new());
-        Self { view, tier, range, asked, page, next: 0, pages: 0, coming, fetched }
+        Self { view, tier, range, asked, page, next: 0, pages: 0, first: ROWS[0], coming, fetched }
     }
 
     /// Scans ranges that are sought one after the other.
@@ -95,6 +98,10 @@ impl<'a> Scan<'a> {
         let (first, last) = (ranges.front().unwrap_or(&empty), ranges.back().unwrap_or(&empty));
         let all = Range { lower: first.lower.clone(), upper: last.upper.clone(), backwards: false };
         Self { coming: ranges, ..Self::new(view, all, tier) }
+    }
+
+    pub fn expect_entries(&mut self, entries: usize) {
+        self.first = entries.clamp(1, ROWS[ROWS.len() - 1]);
     }
 
     pub fn seek(&mut self, key: &[u8]) {
@@ -174,7 +181,7 @@ impl<'a> Scan<'a> {
 
     /// Returns the rows of the next page.
     fn rows(&self) -> usize {
-        let rows = ROWS[self.pages.min(ROWS.len() - 1)];
+        let rows = if self.pages == 0 { self.first } else { self.first.max(ROWS[self.pages.min(ROWS.len() - 1)]) };
         let bytes: usize = self.page.entries.iter().map(|(key, value)| key.len() + value.len()).sum();
         match bytes.checked_div(self.page.entries.len()) {
             Some(row) => rows.min((PAGE_BYTES / row.max(1)).max(1)),

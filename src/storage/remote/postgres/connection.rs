@@ -100,15 +100,23 @@ macro_rules! statements {
 statements! { table:
     get(BYTEA) = format!("SELECT v FROM {table} WHERE k = $1");
     multi_get(BYTEA_ARRAY) = format!("SELECT k, v FROM {table} WHERE k = ANY($1)");
-    pages(BYTEA_ARRAY, BYTEA_ARRAY, INT8) = first_rows(table, "ASC");
-    pages_backwards(BYTEA_ARRAY, BYTEA_ARRAY, INT8) = first_rows(table, "DESC");
-    put(BYTEA_ARRAY, BYTEA_ARRAY) = format!(
+    page(BYTEA, BYTEA, INT8) = format!("SELECT k, v FROM {table} WHERE k >= $1 AND k < $2 ORDER BY k LIMIT $3");
+    page_backwards(BYTEA, BYTEA, INT8) = format!("SELECT k, v FROM {table} WHERE k >= $1 AND k < $2 ORDER BY k DESC LIMIT $3");
+    pages(BYTEA_ARRAY, BYTEA_ARRAY, INT8) = format!(
+        "SELECT p.k, p.v, r.number FROM unnest($1::bytea[], $2::bytea[]) WITH ORDINALITY AS r(lower, upper, number), \
+         LATERAL (SELECT k, v FROM {table} WHERE k >= r.lower AND k < r.upper ORDER BY k LIMIT $3) AS p ORDER BY r.number, p.k"
+    );
+    put(BYTEA, BYTEA) = format!("INSERT INTO {table} VALUES ($1, $2) ON CONFLICT (k) DO UPDATE SET v = EXCLUDED.v");
+    put_many(BYTEA_ARRAY, BYTEA_ARRAY) = format!(
         "INSERT INTO {table} SELECT * FROM unnest($1::bytea[], $2::bytea[]) ON CONFLICT (k) DO UPDATE SET v = EXCLUDED.v"
     );
-    update(BYTEA_ARRAY, BYTEA_ARRAY) = format!(
+    update(BYTEA, BYTEA) = format!("UPDATE {table} SET v = $2 WHERE k = $1");
+    // The database plans the join each time.
+    update_many(BYTEA_ARRAY, BYTEA_ARRAY) = format!(
         "UPDATE {table} AS t SET v = u.v FROM unnest($1::bytea[], $2::bytea[]) AS u(k, v) WHERE t.k = u.k"
     );
-    insert(BYTEA_ARRAY, BYTEA_ARRAY) = format!("INSERT INTO {table} SELECT * FROM unnest($1::bytea[], $2::bytea[])");
+    insert(BYTEA, BYTEA) = format!("INSERT INTO {table} VALUES ($1, $2)");
+    insert_many(BYTEA_ARRAY, BYTEA_ARRAY) = format!("INSERT INTO {table} SELECT * FROM unnest($1::bytea[], $2::bytea[])");
     touch(BYTEA) = format!("UPDATE {table} SET v = v WHERE k = $1");
     delete(BYTEA_ARRAY) = format!("DELETE FROM {table} WHERE k = ANY($1)");
     delete_range(BYTEA, BYTEA) = format!(
@@ -127,15 +135,6 @@ statements! { table:
     end_sessions(TEXT) = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1";
     end_backend(INT4, INT8, TEXT) = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
         WHERE pid = $1 AND (extract(epoch FROM backend_start) * 1000000)::bigint = $2 AND application_name = $3";
-}
-
-/// Returns the statement that reads the first rows of each of some ranges.
-fn first_rows(table: &str, order: &str) -> String {
-    format!(
-        "SELECT r.number, p.k, p.v FROM unnest($1::bytea[], $2::bytea[]) WITH ORDINALITY AS r(lower, upper, number), \
-         LATERAL (SELECT k, v FROM {table} WHERE k >= r.lower AND k < r.upper ORDER BY k {order} LIMIT $3) AS p \
-         ORDER BY r.number, p.k {order}"
-    )
 }
 
 /// The connections of one server.
@@ -277,6 +276,9 @@ impl Pool {
         // What is acknowledged is synced, and replicated if there are synchronous standbys.
         let synced = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') IN ('off', 'local')";
         client.query(synced, &[]).await.map_err(busy)?;
+        // Keys are read by the index and in its order. For a small table, or a large part of one, the planner would choose to read and sort
+        // all of it, and may keep such a plan while the table grows.
+        client.batch_execute("SET enable_seqscan = off; SET enable_bitmapscan = off").await.map_err(busy)?;
         let statements = Statements::prepare(&client, &self.table).await.map_err(busy)?;
         if let Some(fence) = self.fence.get() {
             let found = client.query_opt(&statements.get, &[fence]).await.map_err(busy)?;
