@@ -1,4 +1,5 @@
-"""The page of a load test: what did not run first, then whether to believe the rest, then the figures of each scenario.
+"""A load test in words: a line for each scenario on the terminal, and its page. That has what did not run first, then
+whether to believe the rest, then the figures of each scenario.
 
 Why in this order: who reads a throughput before its validity has read it already. Every figure is one that the load
 tool stored, or a quotient of two of them whose name says of what; a quantile that may not be told has no number.
@@ -52,6 +53,29 @@ _SERVERS = (
 )
 
 _LEGEND = f"`{TOO_FEW}`: fewer than ten requests lie beyond that quantile. `{BEYOND}`: it is later than any that was measured, since requests were dropped or censored."
+
+
+def on_terminal(found: LoadFindings) -> Section:
+    """A line for each scenario, or each repeat of one: whether to believe it, and the figures that most people come
+    for."""
+    body = []
+    for one in found.outcomes:
+        told, why = [cells.words(one.state), "", "", ""], "; ".join(one.reasons)
+        if result := one.result:
+            each = load_figures.server_cpu_ns(result)
+            told = [
+                cells.words(result.validity),
+                load_figures.throughput(result),
+                figures.time(each) if each else "",
+                ", ".join(cells.words(judged.outcome) for judged in result.objectives),
+            ]
+        body.append([one.name, *told, why])
+    return Section(
+        "load tests",
+        [],
+        ["scenario", "state", "ok/s>", "server CPU per right answer>", "objectives", "why"],
+        body,
+    )
 
 
 def page(found: LoadFindings, drawn: Sequence[Picture]) -> str:
@@ -167,29 +191,6 @@ def _cpu(found: LoadFindings, drawn: Sequence[Picture]) -> list[str]:
     ]
     pictures = [f"![{picture.alt}]({PICTURES}/{picture.file})" for picture in drawn if picture.name == "load-cpu"]
     return ["## Throughput and CPU", "", *_table(_SPREAD, columns, body), *pictures, ""]
-
-
-def on_terminal(found: LoadFindings) -> Section:
-    """A line for each scenario, or each repeat of one: whether to believe it, and the figures that most people come
-    for."""
-    body = []
-    for one in found.outcomes:
-        told, why = [cells.words(one.state), "", "", ""], "; ".join(one.reasons)
-        if result := one.result:
-            each = load_figures.server_cpu_ns(result)
-            told = [
-                cells.words(result.validity),
-                load_figures.throughput(result),
-                figures.time(each) if each else "",
-                ", ".join(cells.words(judged.outcome) for judged in result.objectives),
-            ]
-        body.append([one.name, *told, why])
-    return Section(
-        "load tests",
-        [],
-        ["scenario", "state", "ok/s>", "server CPU per right answer>", "objectives", "why"],
-        body,
-    )
 
 
 def _table(words: str, columns: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:
