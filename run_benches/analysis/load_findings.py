@@ -138,7 +138,7 @@ class LoadFindings:
         return found
 
     @property
-    def believed(self) -> list[tuple[str, LoadResult]]:
+    def _believed(self) -> list[tuple[str, LoadResult]]:
         """The results that no rule forbids to speak of."""
         return [(one.name, one.first) for one in self.measured if one.first.validity in ("valid", "client_bound")]
 
@@ -146,7 +146,7 @@ class LoadFindings:
     def limits(self) -> list[Limit]:
         """The limit of every scenario that may be believed."""
         found = []
-        for name, result in self.believed:
+        for name, result in self._believed:
             client, server = result.processes.client, result.processes.server
             demand = max(result.processes.client_thread_demand, result.processes.busiest_client_thread)
             if server is None or not server.seconds:
@@ -162,7 +162,7 @@ class LoadFindings:
         like machine."""
         like = self.machine.likeness(ladder.machine).alike
         told = []
-        for name, result in self.believed:
+        for name, result in self._believed:
             alone = load_figures.server_cpu_ns(result) if len(result.cells) == 1 else None
             declared = {operation.name: operation for operation in result.scenario.operations}
             for cell in result.cells:

@@ -263,7 +263,7 @@ fn a_migration_gives_back_the_space_of_a_dropped_table_and_retires_its_number() 
     let (number, full) = (number(&database, "Other"), database.store().gauges().expect("it says").sorted_bytes);
     drop(database);
     let kept = open(directory.path(), &people("@indexed", "@unique")).expect("a table may be left out");
-    // A compaction in the background may save a few.
+    // A compaction in the background may save some bytes.
     assert!(kept.store().gauges().expect("it says").sorted_bytes > full / 2);
     drop(kept);
     let migrate = |sdl: &str| {

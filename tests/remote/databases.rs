@@ -224,10 +224,12 @@ fn check_round_trips(database: &Database, is_tikv: bool) -> Result<()> {
         database.create_all(table, many(begin.get()).as_bytes()).map(drop)
     });
     let list = |query: &str| {
-        Query::parse(database.schema(), table, query, &Limits::in_url(1000))?.run(database, table, |_| Ok(()))
+        Query::parse(database.schema(), table, query, &Limits::in_url(2000))?.run(database, table, |_| Ok(()))
     };
     trips("LIST of 20 by equality", (3, 3), &|| list("n==7&limit(20)"));
     trips("LIST of 100 by equality, backwards", (3, 3), &|| list("n==7&sort(-id)&limit(100)"));
     trips("LIST of 20 after 100 by equality", (3, 3), &|| list("n==7&limit(100,20)"));
+    // Two pages of entries, and twelve times some records.
+    trips("LIST of 1500 by equality", (15, 15), &|| list("n==7&limit(1500)"));
     Ok(())
 }

@@ -230,7 +230,7 @@ impl View for Transaction {
             pages[0].entries = found.iter().map(|row| (row.get(0), row.get(1))).collect();
         } else {
             assert!(ranges.iter().all(|range| !range.backwards), "several are read forwards");
-            // The database sorts the rows of several ranges, which costs it as much as finding them.
+            // Not for one range: the database would sort the rows, with their values.
             let bounds = ranges.iter().map(|range| (&range.lower[..], &range.upper[..]));
             let (lower, upper): (Vec<_>, Vec<_>) = bounds.unzip();
             let found = self.read(async { client.query(&statements.pages, &[&lower, &upper, &limit]).await })?;

@@ -106,12 +106,12 @@ statements! { table:
         "SELECT p.k, p.v, r.number FROM unnest($1::bytea[], $2::bytea[]) WITH ORDINALITY AS r(lower, upper, number), \
          LATERAL (SELECT k, v FROM {table} WHERE k >= r.lower AND k < r.upper ORDER BY k LIMIT $3) AS p ORDER BY r.number, p.k"
     );
+    // A row by itself is written without arrays: their join is planned each time.
     put(BYTEA, BYTEA) = format!("INSERT INTO {table} VALUES ($1, $2) ON CONFLICT (k) DO UPDATE SET v = EXCLUDED.v");
     put_many(BYTEA_ARRAY, BYTEA_ARRAY) = format!(
         "INSERT INTO {table} SELECT * FROM unnest($1::bytea[], $2::bytea[]) ON CONFLICT (k) DO UPDATE SET v = EXCLUDED.v"
     );
     update(BYTEA, BYTEA) = format!("UPDATE {table} SET v = $2 WHERE k = $1");
-    // The database plans the join each time.
     update_many(BYTEA_ARRAY, BYTEA_ARRAY) = format!(
         "UPDATE {table} AS t SET v = u.v FROM unnest($1::bytea[], $2::bytea[]) AS u(k, v) WHERE t.k = u.k"
     );
